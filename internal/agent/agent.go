@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
 	"github.com/ptlaunch/ptlaunch/internal/detect"
 	"github.com/ptlaunch/ptlaunch/internal/model"
@@ -20,4 +22,78 @@ type Source interface {
 type Sink interface {
 	Consume(*model.Frame, *detect.Findings)
 	Close(context.Context, model.Outcome) error
+}
+
+// Builder makes a frame of each snapshot. model.Builder is one.
+type Builder interface {
+	Add(*snapshot.Snapshot) *model.Frame
+}
+
+// Judge finds checkpoints and stalls. detect.Set is one. Finish closes what is still open at the end of the run.
+type Judge interface {
+	Observe(*model.Frame) *detect.Findings
+	Finish(at time.Duration) *detect.Findings
+}
+
+// Report is the sink that is closed first: its judgement goes into the Outcome that all others get.
+type Report interface {
+	Sink
+	// Conclude writes the report and returns the one-line verdict. It is called once, before any sink is closed.
+	Conclude(model.Outcome) (verdict string)
+}
+
+// Resumer is a sink that wants to know what an earlier agent of the same run had already consumed: state to take over,
+// nothing to deliver again.
+type Resumer interface {
+	Resume(*model.Frame, *detect.Findings)
+}
+
+// Flusher is a sink that can send what it holds now. Flush does not block.
+type Flusher interface {
+	Flush()
+}
+
+// LastSource is a Source that can take one more snapshot at once, without waiting for its tick: the counters of a run that
+// has just ended, and a run shorter than one tick.
+type LastSource interface {
+	Last(ctx context.Context) (*snapshot.Snapshot, error)
+}
+
+// Notice is something that happened outside of the snapshots. Exactly one field is set.
+type Notice struct {
+	// Ended: the job's first process has ended so. The loop takes a last sample and shuts down.
+	Ended *model.Outcome
+	// Gone: nobody will say how the job ends. The loop goes on until no process of it is left.
+	Gone bool
+	// Signal has been seen that usually ends a job.
+	Signal *model.SignalSeen
+}
+
+// Agent observes one run. Its fields are set before Run and not changed later.
+type Agent struct {
+	Source  Source
+	Builder Builder
+	Judge   Judge
+	Report  Report // nil: no verdict
+	Sinks   []Sink // the report is not among them
+	Log     *slog.Logger
+
+	// Notices come from the supervisor or the terminal; nil when only the source decides (replay).
+	Notices <-chan Notice
+	// Over says whether a frame shows the end of the run, for an observer to whom nobody says it: attach. nil: never.
+	Over func(*model.Frame) (model.Outcome, bool)
+	// Resume holds what an earlier agent of the same run recorded; nil for the first. It is read to its end before Source.
+	Resume Source
+	// Budget is how long Run may take from the end of the job to its return.
+	Budget time.Duration
+	// Now is CLOCK_MONOTONIC, for the moment at which a run without an exit notice ended.
+	Now func() time.Duration
+}
+
+// Result is how an agent's work ended.
+type Result struct {
+	Outcome model.Outcome
+	Frames  int
+	// Undelivered are the errors of the sinks, for a person: one line each.
+	Undelivered []string
 }

@@ -46,4 +46,12 @@ type Outcome struct {
 	StartError string
 	// Verdict is the report's one-line judgement, "" when there is none.
 	Verdict string
+	// Signals are those that usually end a job and that reached ptlaunch while it ran, oldest first.
+	Signals []SignalSeen
+}
+
+// SignalSeen is a signal that reached ptlaunch.
+type SignalSeen struct {
+	Signal int
+	At     time.Duration // monotonic
 }
