@@ -1,26 +1,9 @@
 package sampler
 
-import (
-	"time"
+import "github.com/ptlaunch/ptlaunch/internal/sampler/clock"
 
-	"golang.org/x/sys/unix"
-)
-
-// Clock reads CLOCK_MONOTONIC without a system call: Go's own monotonic reading is the same clock, from the vDSO, but with
-// an origin that is private to the process. The origin is looked up once. The zero value is not usable.
-type Clock struct {
-	origin time.Time
-	mono   time.Duration
-}
+// Clock reads CLOCK_MONOTONIC; see package clock.
+type Clock = clock.Clock
 
 // NewClock returns a clock.
-func NewClock() Clock {
-	var ts unix.Timespec
-	origin := time.Now()
-	// Cannot fail: the clock exists on every Linux and ts is a valid address.
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return Clock{origin: origin, mono: time.Duration(ts.Nano())}
-}
-
-// Now returns CLOCK_MONOTONIC, as Snapshot.Mono and all the At fields hold it.
-func (c Clock) Now() time.Duration { return c.mono + time.Since(c.origin) }
+func NewClock() Clock { return clock.New() }

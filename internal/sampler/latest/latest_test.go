@@ -1,4 +1,4 @@
-package sampler
+package latest
 
 import (
 	"context"
@@ -12,7 +12,7 @@ func TestLatestKeepsNewestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n int
 		var fail error
-		l := NewLatest(time.Second, func(context.Context) (int, error) { n++; return n, fail })
+		l := New(time.Second, func(context.Context) (int, error) { n++; return n, fail })
 		if r := l.Reading(); r.OK {
 			t.Fatalf("reading before the first call: %+v", r)
 		}
@@ -40,7 +40,7 @@ func TestLatestKeepsNewestAnswer(t *testing.T) {
 func TestLatestMarksHungCallStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		l := NewLatest(time.Second, func(context.Context) (int, error) { <-release; return 7, nil })
+		l := New(time.Second, func(context.Context) (int, error) { <-release; return 7, nil })
 		l.Ask()
 		time.Sleep(900 * time.Millisecond)
 		if r := l.Reading(); r.Stale || r.Waiting == 0 {
@@ -66,7 +66,7 @@ func TestLatestMarksHungCallStale(t *testing.T) {
 
 func TestLatestCloseCancelsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLatest(time.Minute, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+		l := New(time.Minute, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
 		l.Ask()
 		synctest.Wait()
 		if err := l.Close(); err != nil {
