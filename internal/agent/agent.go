@@ -16,7 +16,8 @@ type Source interface {
 	Next(ctx context.Context) (*snapshot.Snapshot, error)
 }
 
-// Sink takes what was found. Consume never blocks and cannot fail the loop: a sink that cannot keep up drops and counts.
+// Sink takes what was found. Consume never blocks and cannot fail the loop: a sink that cannot keep up drops and counts. Its
+// last call brings the findings that the end of the run closed, with a frame of Elapsed 0 in which nothing else happened.
 // Close delivers what is left within the context's deadline and releases everything; it is called once, after the last
 // Consume.
 type Sink interface {

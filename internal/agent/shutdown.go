@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ptlaunch/ptlaunch/internal/detect"
 	"github.com/ptlaunch/ptlaunch/internal/model"
 )
 
@@ -32,7 +31,7 @@ const (
 // The farewell to the supervisor is the caller's, with the Result.
 func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
 	deadline := time.Now().Add(l.Budget)
-	replayed := errors.Is(r.err, io.EOF) && isDone(r.done)
+	replayed := isDone(r.done) && errors.Is(r.err, io.EOF)
 
 	if !replayed {
 		l.lastSample(r)
@@ -44,8 +43,7 @@ func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
 	outcome.Signals = append(outcome.Signals, l.signals...)
 
 	if l.last != nil {
-		at := max(outcome.EndMono, l.last.Mono)
-		l.finish(l.Judge.Finish(at))
+		l.finish(max(outcome.EndMono, l.last.Mono))
 	}
 	if l.Report != nil {
 		outcome.Verdict = l.Report.Conclude(outcome)
@@ -55,15 +53,36 @@ func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
 	return Result{Outcome: outcome, Frames: l.frames, Undelivered: undelivered}
 }
 
-// finish hands the last findings out with the last frame once more: sinks take totals as they are and see no step twice,
-// because findings without a new frame are marked by an unchanged Frame.Seq.
-func (l *loop) finish(findings *detect.Findings) {
+// finish hands the last findings out with a frame in which no time passes: the levels of the last one, and nothing that
+// happened in it, so that no sink counts a step twice.
+func (l *loop) finish(at time.Duration) {
+	findings := l.Judge.Finish(at)
 	if findings == nil {
 		return
 	}
-	frames := l.frames
-	l.consume(l.last, findings)
-	l.frames = frames
+	frame := *l.last
+	frame.Wall = frame.Wall.Add(at - frame.Mono)
+	frame.Mono, frame.Elapsed = at, 0
+	frame.Ended, frame.Born = nil, nil
+	frame.Procs = make([]model.Proc, len(l.last.Procs))
+	for i, p := range l.last.Procs {
+		p.Delta = nil
+		frame.Procs[i] = p
+	}
+	frame.Pools = nil
+	for _, p := range l.last.Pools {
+		if p.End == 0 {
+			frame.Pools = append(frame.Pools, p)
+		}
+	}
+	if l.last.Raw != nil {
+		raw := *l.last.Raw
+		raw.Infos, raw.Exits, raw.Fast, raw.Files, raw.FileEvents, raw.Gaps = nil, nil, nil, nil, nil, nil
+		frame.Raw = &raw
+	}
+	frame.Cgroup = nil
+	l.consume(&frame, findings)
+	l.frames--
 }
 
 // lastSample waits for the pass in progress, feeds it, and takes one more where the source can.

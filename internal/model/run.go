@@ -46,6 +46,8 @@ type Outcome struct {
 	StartError string
 	// Verdict is the report's one-line judgement, "" when there is none.
 	Verdict string
+	// Detached: the observation ended and the job goes on (attach, interrupted).
+	Detached bool
 	// Signals are those that usually end a job and that reached ptlaunch while it ran, oldest first.
 	Signals []SignalSeen
 }
