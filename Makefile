@@ -1,0 +1,51 @@
+# Two commands do all the set-up on a fresh machine with Go: `make demo` and `make test`.
+# Everything that is built or fetched beside Debian packages goes to bin/ and .cache/.
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS   = -s -w -X main.version=$(VERSION)
+CACHE    := $(CURDIR)/.cache
+PTLAUNCH := bin/ptlaunch
+LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# The Collector that the tests talk to. Jaeger and Prometheus 3 are for `make e2e`.
+export PTLAUNCH_OTELCOL ?= $(CACHE)/otelcol
+
+.PHONY: all build demo test test-short lint fmt bench fuzz concurrent golden lab e2e clean help
+
+all: build
+
+help: ## print this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: ## build bin/ptlaunch
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(PTLAUNCH) ./cmd/ptlaunch
+
+demo: build ## run the example training under ptlaunch and print its verdict
+	scripts/setup.sh demo
+	$(PTLAUNCH) --out .cache/demo-runs -- "$$(scripts/setup.sh python)" examples/train.py --data .cache/demo-data --checkpoint-dir .cache/demo-checkpoints
+
+test: test-deps ## install what the tests need, then run them all
+	go vet ./...
+	go test -timeout 40m ./...
+
+test-short: ## the tests that need nothing but Go
+	go test -short ./...
+
+.PHONY: test-deps
+test-deps: $(PTLAUNCH_OTELCOL)
+	scripts/setup.sh test
+
+$(PTLAUNCH_OTELCOL): test/otelcol/go.mod test/otelcol/main.go
+	@echo 'building the OpenTelemetry Collector for the tests (minutes the first time)'
+	cd test/otelcol && go build -trimpath -o $@ .
+
+lint: ## vet, format and golangci-lint
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'gofmt would change these'; exit 1; }
+	GOBIN=$(CACHE)/bin go install $(LINT)
+	$(CACHE)/bin/golangci-lint run ./...
+
+fmt: ## gofmt everything
+	gofmt -w $$(git ls-files '*.go')
+
+clean: ## remove what was built
+	rm -rf bin .cache
