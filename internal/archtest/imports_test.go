@@ -26,9 +26,10 @@ var rules = []rule{
 	{pkg: "internal/handoff"},
 	{pkg: "internal/config"},
 	{pkg: "internal/identity", may: []string{"internal/handoff"}},
-	{pkg: "launcher", may: []string{"golang.org/x/sys/unix", "internal/handoff"}, deep: true},
+	{pkg: "launcher/inherited", deep: true},
+	{pkg: "launcher", may: []string{"internal/handoff", "launcher/inherited"}, deep: true},
 	{pkg: "cmd/ptlaunch/early", deep: true, may: []string{
-		"golang.org/x/sys/unix", "launcher", "internal/handoff", "internal/config", "internal/identity",
+		"launcher", "launcher/inherited", "internal/handoff", "internal/config", "internal/identity",
 	}},
 
 	{pkg: "internal/snapshot"},

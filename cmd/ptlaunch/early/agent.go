@@ -1,0 +1,146 @@
+package early
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/ptlaunch/ptlaunch/internal/handoff"
+	"github.com/ptlaunch/ptlaunch/launcher"
+)
+
+// agentMemory is the soft limit of the agent's heap. In a container it counts against the training's own limit.
+const agentMemory = 64 << 20
+
+// niceness of the agent. Not the lowest: the canary must answer within its window while the job keeps every core busy.
+const niceness = 10
+
+// AgentLink is an agent's end of the two pipes, and its canary.
+//
+// The canary reports every signal that the process gets to the supervisor, from before main until Close, and does nothing else
+// with it: an agent ends when its supervisor tells it to, not by signals.
+type AgentLink struct {
+	lines   chan handoff.Down
+	signals chan os.Signal
+	stop    chan struct{}
+	running sync.WaitGroup
+
+	mu sync.Mutex // keeps the lines of canary and agent apart
+	up *os.File
+}
+
+// startAgentRole makes this process an agent: what it is called, how little it matters, and the canary. It must not fail: each
+// step only helps.
+func startAgentRole() *AgentLink {
+	link := &AgentLink{
+		lines:   make(chan handoff.Down, 16),
+		signals: make(chan os.Signal, 256),
+		stop:    make(chan struct{}),
+		up:      os.NewFile(handoff.WriteFD, "supervisor"),
+	}
+	for _, sig := range launcher.Forwarded() {
+		signal.Notify(link.signals, sig)
+	}
+	link.running.Go(link.canary)
+	stepBack()
+	syscall.CloseOnExec(handoff.ReadFD)
+	syscall.CloseOnExec(handoff.WriteFD)
+	go link.read(os.NewFile(handoff.ReadFD, "supervisor"))
+	return link
+}
+
+// Lines yields what the supervisor says, Start first; it is closed at EOF. EOF without Exit means that the supervisor died.
+func (l *AgentLink) Lines() <-chan handoff.Down { return l.lines }
+
+// Farewell hands over the text to print. It is the agent's last line.
+func (l *AgentLink) Farewell(text string) error {
+	return l.say(handoff.Up{Farewell: &handoff.Farewell{Text: text}})
+}
+
+// Close stops the canary and closes the pipe to the supervisor. From here on, signals have their default effect.
+func (l *AgentLink) Close() {
+	signal.Stop(l.signals)
+	close(l.stop)
+	l.running.Wait()
+	_ = l.up.Close()
+}
+
+func (l *AgentLink) say(up handoff.Up) error {
+	line, err := json.Marshal(up)
+	if err != nil {
+		return fmt.Errorf("encode line: %v", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.up.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write to supervisor: %v", err)
+	}
+	return nil
+}
+
+// canary reports signals. Errors do not matter: without a supervisor nobody needs the reports.
+func (l *AgentLink) canary() {
+	_ = l.say(handoff.Up{Ready: &handoff.Ready{PID: os.Getpid()}})
+	for {
+		select {
+		case sig := <-l.signals:
+			_ = l.say(handoff.Up{Signal: &handoff.Report{Signal: int(sig.(syscall.Signal)), Mono: launcher.Monotonic()}})
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+// read decodes lines until EOF. It ends with the supervisor or with the process: nothing waits for it, because a read of a
+// pipe whose other end lives cannot be interrupted.
+func (l *AgentLink) read(from *os.File) {
+	defer close(l.lines)
+	in := json.NewDecoder(bufio.NewReader(from))
+	for {
+		var d handoff.Down
+		if err := in.Decode(&d); err != nil {
+			return
+		}
+		l.lines <- d
+	}
+}
+
+// stepBack makes the job matter more than this process: to the out-of-memory killer, the scheduler and the disk. It also bounds
+// the Go runtime by its own interface, because the variables for that are the job's.
+func stepBack() {
+	const prSetName = 15
+	name := append([]byte(handoff.AgentArg0), 0)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(&name[0])), 0)
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
+	debug.SetMemoryLimit(agentMemory)
+	debug.SetGCPercent(100)
+	lowerPriority()
+}
+
+// lowerPriority does for every thread that exists by now what the kernel keeps per thread; later threads inherit it.
+func lowerPriority() {
+	const (
+		ioprioWhoProcess = 1
+		ioprioIdle       = 3 << 13 // class idle: the disk serves everybody else first
+	)
+	entries, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		tid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, niceness)
+		_, _, _ = syscall.RawSyscall(syscall.SYS_IOPRIO_SET, ioprioWhoProcess, uintptr(tid), ioprioIdle)
+	}
+}
