@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"slices"
+	"time"
 
 	"github.com/ptlaunch/ptlaunch/internal/sampler/procfs"
 	"github.com/ptlaunch/ptlaunch/internal/snapshot"
@@ -215,6 +216,7 @@ func (s *Sampler) add(c *candidate) {
 		slot:  int(s.born % maxSlots),
 		pidfd: -1,
 		seen:  s.disc.listing,
+		born:  s.clock.Now(),
 	}
 	s.born++
 	p.info = snapshot.ProcInfo{ID: p.id, PPID: c.stat.PPID, PGID: c.stat.PGID, SID: c.stat.SID, Comm: c.comm}
@@ -223,8 +225,14 @@ func (s *Sampler) add(c *candidate) {
 	if c.stat.SID == p.id.PID {
 		s.sessions[p.id.PID] = true
 	}
+	if parent := s.byPID[c.stat.PPID]; parent != nil {
+		// A rank that makes a DataLoader gets its pipes and threads just then.
+		parent.walkAt = min(parent.walkAt, p.born+time.Second)
+	}
+	p.startStack = c.stat.StartStack
 	s.open(p)
 	s.read(p)
+	s.readFacts(p)
 }
 
 // forgetSessions drops the sessions of which no member is left: their numbers may be given out again.

@@ -20,11 +20,23 @@ type process struct {
 	// told is false while info has something that no snapshot has carried yet.
 	told bool
 
+	born       time.Duration // when it was seen first, or execed
+	walks      int           // walks made since then
+	walkAt     time.Duration // of the next one
+	startStack uint64
+	children   int  // live members whose parent it is, counted per tick
+	noSyscall  bool // its system call may not be read
+	polled     struct {
+		args   [4]uint64
+		at     time.Duration
+		target string
+	}
+
 	seen   uint64 // number of the listing that showed it last
 	zombie bool   // its end was noticed; what the zombie still said is in now
 	reaped bool   // its number is free: nothing can be read any more
 	ended  time.Duration
-	status *snapshot.ExitStatus
+	exited *snapshot.ExitStatus
 	final  bool // now.io was read from the zombie: its final totals
 }
 

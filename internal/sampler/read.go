@@ -83,6 +83,7 @@ func (s *Sampler) readStat(p *process) error {
 		return err
 	}
 	p.now.set(s.clock.Now(), &s.stat)
+	s.noticeChange(p, &s.stat)
 	if s.stat.State == 'Z' || s.stat.State == 'X' {
 		s.markZombie(p)
 	}
@@ -125,7 +126,7 @@ func (s *Sampler) markZombie(p *process) {
 	p.ended = s.clock.Now()
 	// The kernel shows 0 to those who may not know it; whoever may read io may.
 	if s.stat.ExitCode != 0 || p.now.hasIO {
-		p.status = exitStatus(s.stat.ExitCode)
+		p.exited = exitStatus(s.stat.ExitCode)
 	}
 }
 
@@ -139,7 +140,7 @@ func (s *Sampler) markReaped(p *process, at time.Duration) {
 		p.ended = at
 	}
 	if st, ok := pidfdStatus(p.pidfd); ok {
-		p.status = st
+		p.exited = st
 	}
 	if s.byPID[p.id.PID] == p {
 		delete(s.byPID, p.id.PID)

@@ -20,6 +20,9 @@ const maxSlots = 10
 // membersPerSlot is how many members are worth a wake-up of their own.
 const membersPerSlot = 64
 
+// mindLimit is how long a read that needs the target's memory map may take.
+const mindLimit = 20 * time.Millisecond
+
 // Sampler is the live source of snapshots. See the package's documentation.
 type Sampler struct {
 	cfg   Config
@@ -42,13 +45,16 @@ type Sampler struct {
 	kept     int // descriptors kept
 	maxKept  int
 
-	seq      uint64
-	due      time.Duration // of the next tick
-	interval time.Duration // in force
-	missed   uint64
-	busy     time.Duration // spent reading since the previous snapshot
-	gaps     []snapshot.Gap
-	stat     procfs.Stat // scratch
+	seq       uint64
+	due       time.Duration // of the next tick
+	interval  time.Duration // in force
+	missed    uint64
+	busy      time.Duration // spent reading since the previous snapshot
+	turns     turns
+	patient   *patient
+	gaps      []snapshot.Gap // of this tick
+	gapCounts []int          // how often each of them happened
+	stat      procfs.Stat    // scratch
 }
 
 // New opens everything a sampler needs. The root process must exist.
@@ -65,6 +71,7 @@ func New(cfg Config) (*Sampler, error) {
 		byPID: map[int32]*process{}, sessions: map[int32]bool{}, maxKept: descriptorBudget(),
 	}
 	s.disc.fresh = map[int32]*candidate{}
+	s.patient = newPatient(cfg.Procfs, mindLimit)
 	if err := s.findRoot(); err != nil {
 		_ = fs.Close()
 		return nil, err
@@ -193,10 +200,13 @@ func (s *Sampler) finish() *snapshot.Snapshot {
 	begin := s.clock.Now()
 	s.seq++
 	if err := s.discover(); err != nil {
-		s.gaps = append(s.gaps, snapshot.Gap{Source: "procfs", Reason: procfs.GapReason(err), Detail: err.Error()})
+		s.gap(nil, "procfs", err)
 	}
 	s.checkRoot()
+	s.countChildren()
 	s.rereadParents()
+	s.readSlow()
+	s.walk(begin)
 	snap := &snapshot.Snapshot{
 		Seq: s.seq, Wall: time.Now(), Mono: s.clock.Now(),
 		Interval:    snapshot.Milliseconds(s.interval / time.Millisecond),
@@ -230,6 +240,9 @@ func (s *Sampler) rereadParents() {
 		if p.reaped {
 			if parent := s.byPID[p.now.proc.PPID]; parent != nil {
 				s.read(parent)
+				if parent.now.proc.OwnIO == nil && int(parent.now.proc.NumThreads) <= maxOwn {
+					s.readOwn(parent)
+				}
 			}
 		}
 	}
@@ -254,6 +267,7 @@ func (s *Sampler) collect(snap *snapshot.Snapshot) {
 		live = append(live, p)
 		proc := p.now.proc
 		proc.ID = p.id
+		p.now.proc.OwnIO, p.now.proc.Status, p.now.proc.Wait = nil, nil, nil // belong to the snapshot now
 		if p.now.hasIO {
 			ios = append(ios, p.now.io)
 			proc.IO = &ios[len(ios)-1]
@@ -268,21 +282,38 @@ func (s *Sampler) collect(snap *snapshot.Snapshot) {
 	s.members = live
 	s.forgetSessions()
 	s.dead = 0
-	snap.Gaps, s.gaps = s.gaps, nil
+	s.tellGaps(snap)
+}
+
+func (s *Sampler) tellGaps(snap *snapshot.Snapshot) {
+	for i, n := range s.gapCounts {
+		if n > 1 {
+			s.gaps[i].Detail += fmt.Sprintf(" (%d such)", n)
+		}
+	}
+	snap.Gaps = append(snap.Gaps, s.gaps...)
+	s.gaps, s.gapCounts = s.gaps[:0], s.gapCounts[:0]
+}
+
+// countChildren counts the live children of each member: only a parent can get the counters of reaped children.
+func (s *Sampler) countChildren() {
+	for _, p := range s.members {
+		p.children = 0
+	}
+	for _, p := range s.members {
+		if parent := s.byPID[p.now.proc.PPID]; parent != nil {
+			parent.children++
+		}
+	}
 }
 
 func (p *process) exit() snapshot.Exit {
-	e := snapshot.Exit{ID: p.id, At: p.ended, UTime: p.now.proc.UTime, STime: p.now.proc.STime, Status: p.status}
+	e := snapshot.Exit{ID: p.id, At: p.ended, UTime: p.now.proc.UTime, STime: p.now.proc.STime, Status: p.exited}
 	if p.final {
 		io := p.now.io
 		e.IO = &io
 	}
 	return e
-}
-
-func (s *Sampler) gap(p *process, source string, err error) {
-	id := p.id
-	s.gaps = append(s.gaps, snapshot.Gap{Source: source, Reason: procfs.GapReason(err), ID: &id, Detail: err.Error()})
 }
 
 // schedule sets the time of the next tick. A pass that took longer than a tenth of the interval stretches it; a tick whose
@@ -314,6 +345,7 @@ func (s *Sampler) Close() error {
 		s.release(p)
 	}
 	s.members = nil
+	s.patient.close()
 	s.root.Close()
 	s.disc.loadavg.Close()
 	s.poll.close()

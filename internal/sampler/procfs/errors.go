@@ -65,6 +65,8 @@ func GapReason(err error) snapshot.GapReason {
 		return snapshot.GapDenied
 	case errors.Is(err, ErrMalformed):
 		return snapshot.GapMalformed
+	case errors.Is(err, ErrTooMany):
+		return snapshot.GapTruncated
 	case errors.Is(err, ErrTimeout):
 		return snapshot.GapTimeout
 	}

@@ -1,0 +1,148 @@
+package sampler
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ptlaunch/ptlaunch/internal/sampler/procfs"
+	"github.com/ptlaunch/ptlaunch/internal/snapshot"
+)
+
+// Quotas of the slow files per tick. They bound what these cost however large the job is; the members take turns.
+const (
+	waitQuota   = 64 // members whose wait is looked at
+	statusQuota = 8  // members whose status is read
+	threadQuota = 64 // threads whose state is looked at
+	maxStates   = 64 // a process with more threads than this has no thread states
+	ownQuota    = 128
+	maxOwn      = 512 // threads of a process whose OwnIO is summed at a reap
+)
+
+// turns remembers where the next tick goes on.
+type turns struct{ wait, status, threads, own int }
+
+// readSlow reads the slow files of the members whose turn it is.
+func (s *Sampler) readSlow() {
+	s.turns.wait = s.inTurn(s.turns.wait, waitQuota, func(p *process) int { s.readWait(p); return 1 })
+	s.turns.status = s.inTurn(s.turns.status, statusQuota, func(p *process) int {
+		st, err := s.fs.Status(p.id.PID)
+		if err == nil {
+			p.status(&st)
+		}
+		s.gap(p, "procfs.status", err)
+		return 1
+	})
+	s.turns.threads = s.inTurn(s.turns.threads, threadQuota, func(p *process) int {
+		n := int(p.now.proc.NumThreads)
+		if n > maxStates {
+			return 0
+		}
+		if th, err := s.fs.Threads(p.id.PID, maxStates); err == nil {
+			p.waiting().Threads = th.States
+		}
+		return n
+	})
+	s.turns.own = s.inTurn(s.turns.own, ownQuota, func(p *process) int {
+		if p.children == 0 || int(p.now.proc.NumThreads) > maxOwn {
+			return 0
+		}
+		s.readOwn(p)
+		return int(p.now.proc.NumThreads)
+	})
+}
+
+// inTurn calls visit for one member after the other, beginning at from, until the costs it returns reach the quota or each
+// had its turn once. It returns where to go on.
+func (s *Sampler) inTurn(from, quota int, visit func(*process) int) int {
+	n := len(s.members)
+	for range n {
+		if quota <= 0 {
+			break
+		}
+		if from >= n {
+			from = 0
+		}
+		if p := s.members[from]; !p.reaped && !p.zombie {
+			quota -= visit(p)
+		}
+		from++
+	}
+	return from
+}
+
+// waiting returns the Wait group being filled in this tick.
+func (p *process) waiting() *snapshot.Wait {
+	if p.now.proc.Wait == nil {
+		p.now.proc.Wait = &snapshot.Wait{}
+	}
+	return p.now.proc.Wait
+}
+
+// readWait looks at what the main thread waits in.
+func (s *Sampler) readWait(p *process) {
+	if w := s.waitOf(p); w != nil {
+		to := p.waiting()
+		to.WChan, to.Syscall = w.WChan, w.Syscall
+	}
+}
+
+// waitOf is nil for a thread that does not wait.
+func (s *Sampler) waitOf(p *process) *snapshot.Wait {
+	if st := p.now.proc.State; st != 'S' && st != 'D' {
+		return nil
+	}
+	w := &snapshot.Wait{}
+	var err error
+	if w.WChan, err = s.fs.WChan(p.id.PID); err != nil {
+		s.gap(p, "procfs.wchan", err)
+	}
+	if p.noSyscall {
+		s.gap(p, "procfs.syscall", procfs.ErrDenied)
+		return w
+	}
+	call, err := s.fs.Syscall(p.id.PID)
+	if err != nil {
+		s.gap(p, "procfs.syscall", err)
+		// Attach rights do not come back: Yama and credentials are as they are until the next exec.
+		p.noSyscall = errors.Is(err, procfs.ErrDenied)
+		return w
+	}
+	if procfs.IsPollOfOne(&call) {
+		call.Poll = s.pollTarget(p, call)
+	}
+	w.Syscall = &call
+	return w
+}
+
+// pollTarget remembers the answer for as long as the process polls the same place in its memory: that is a stack slot of one
+// call site, and what a DataLoader polls there does not change while its pool lives.
+func (s *Sampler) pollTarget(p *process, call snapshot.Syscall) string {
+	if now := s.clock.Now(); p.polled.args == call.Args && now-p.polled.at < 2*time.Second {
+		return p.polled.target
+	}
+	var target string
+	var err error
+	answer := &struct {
+		target string
+		err    error
+	}{}
+	if !s.patient.do(func(fs *procfs.FS) { answer.target, answer.err = fs.PollTarget(p.id.PID, &call) }) {
+		s.gap(p, "procfs.mem", procfs.ErrTimeout)
+		return ""
+	}
+	if target, err = answer.target, answer.err; err != nil {
+		s.gap(p, "procfs.mem", err)
+	}
+	p.polled.args, p.polled.at, p.polled.target = call.Args, s.clock.Now(), target
+	return target
+}
+
+// readOwn sums a process's threads.
+func (s *Sampler) readOwn(p *process) {
+	io, err := s.fs.OwnIO(p.id.PID, maxOwn)
+	if err != nil {
+		s.gap(p, "procfs.task.io", err)
+		return
+	}
+	p.now.proc.OwnIO = &io
+}
