@@ -1,0 +1,3 @@
+package model
+
+func (b *Builder) rates(f *Frame) {}
