@@ -8,7 +8,9 @@ PTLAUNCH := bin/ptlaunch
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # The Collector that the tests talk to. Jaeger and Prometheus 3 are for `make e2e`.
-export PTLAUNCH_OTELCOL ?= $(CACHE)/otelcol
+export PTLAUNCH_OTELCOL    ?= $(CACHE)/otelcol
+export PTLAUNCH_JAEGER     ?= $(CACHE)/jaeger
+export PTLAUNCH_PROMETHEUS ?= $(CACHE)/prometheus
 
 .PHONY: all build demo test test-short lint fmt bench fuzz concurrent golden lab e2e clean help
 
@@ -38,6 +40,20 @@ test-deps: $(PTLAUNCH_OTELCOL)
 $(PTLAUNCH_OTELCOL): test/otelcol/go.mod test/otelcol/main.go
 	@echo 'building the OpenTelemetry Collector for the tests (minutes the first time)'
 	cd test/otelcol && go build -trimpath -o $@ .
+
+e2e: test-deps $(PTLAUNCH_JAEGER) $(PTLAUNCH_PROMETHEUS) ## whole runs against Collector, Jaeger and Prometheus 3
+	cd test/dashboards && go test ./...
+	promtool test rules collector-config/prometheus/alerts.test.yaml
+	go test -tags e2e -timeout 30m -count 1 ./test/e2e/...
+
+$(PTLAUNCH_JAEGER): test/e2e/jaeger/go.mod
+	@echo 'building Jaeger for the end-to-end tests (many minutes the first time)'
+	cd test/e2e/jaeger && go build -trimpath -o $@ github.com/jaegertracing/jaeger/cmd/jaeger
+
+# remove_all_sd leaves out service discovery, which is most of what there is to compile.
+$(PTLAUNCH_PROMETHEUS): test/e2e/prometheus/go.mod
+	@echo 'building Prometheus 3 for the end-to-end tests (minutes the first time)'
+	cd test/e2e/prometheus && go build -trimpath -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/prometheus
 
 lint: ## vet, format and golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'gofmt would change these'; exit 1; }
