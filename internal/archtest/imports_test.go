@@ -39,7 +39,8 @@ var rules = []rule{
 	{pkg: "internal/model", may: []string{"internal/snapshot"}},
 	{pkg: "internal/detect", may: []string{"internal/snapshot", "internal/model"}},
 	{pkg: "internal/agent", may: []string{"internal/snapshot", "internal/model", "internal/detect", "internal/handoff", "golang.org/x/sys/unix"}},
-	{pkg: "internal/report", may: []string{"internal/snapshot", "internal/model", "internal/detect"}},
+	{pkg: "internal/runfolder", may: []string{"internal/snapshot", "internal/model"}},
+	{pkg: "internal/report", may: []string{"internal/snapshot", "internal/model", "internal/detect", "golang.org/x/sys/unix"}},
 	{pkg: "otelio", may: []string{
 		"internal/snapshot", "internal/model", "internal/detect",
 		"go.opentelemetry.io/...", "google.golang.org/...", "golang.org/x/sys/unix",
