@@ -1,0 +1,100 @@
+package launcher_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ptlaunch/ptlaunch/launcher"
+)
+
+// probe is a job that says what happens to it.
+func probe(name string, args []string) int {
+	switch name {
+	case "signals":
+		return probeSignals()
+	case "inherit":
+		dir, err := os.Getwd()
+		fmt.Printf("args %q\ncwd %q %v\nenviron %q\nppid %d\n", os.Args, dir, err, os.Environ(), os.Getppid())
+		return 0
+	case "die":
+		n, _ := strconv.Atoi(args[0])
+		return probeDie(syscall.Signal(n))
+	case "orphans":
+		n, _ := strconv.Atoi(args[0])
+		return probeOrphans(n)
+	}
+	return 99
+}
+
+// probeSignals prints "ready", then "got N" per signal. It ends with code 0 at the EOF of its stdin.
+func probeSignals() int {
+	got := make(chan os.Signal, 1024)
+	for _, sig := range launcher.Forwarded() {
+		signal.Notify(got, sig)
+	}
+	signal.Notify(got, syscall.SIGWINCH, syscall.SIGCONT)
+	fmt.Println("ready")
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		in := bufio.NewScanner(os.Stdin)
+		for in.Scan() {
+			fmt.Println("echo", in.Text())
+		}
+	}()
+	for {
+		select {
+		case sig := <-got:
+			fmt.Println("got", int(sig.(syscall.Signal)))
+		case <-end:
+			return 0
+		}
+	}
+}
+
+// probeDie ends by a signal, as a program would that does not handle it: through a shell, whose dispositions are the plain ones.
+func probeDie(sig syscall.Signal) int {
+	err := syscall.Exec("/bin/sh", []string{"sh", "-c", "ulimit -c 0; kill -" + strconv.Itoa(int(sig)) + " $$; sleep 9"}, os.Environ())
+	fmt.Println(err)
+	return 98
+}
+
+// probeOrphans leaves n orphans behind, all of which end at about the same time, waits until its parent has reaped them, and
+// prints how many zombies there are.
+func probeOrphans(n int) int {
+	// Each shell forks a sleeper and ends.
+	for range n {
+		_ = exec.Command("/bin/sh", "-c", "sleep 0.3 &").Run()
+	}
+	zombies := -1
+	for range 100 {
+		zombies = 0
+		entries, _ := os.ReadDir("/proc")
+		sleepers := 0
+		for _, e := range entries {
+			stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+			if err != nil {
+				continue
+			}
+			switch {
+			case strings.Contains(string(stat), ") Z "):
+				zombies++
+			case strings.Contains(string(stat), "(sleep)"):
+				sleepers++
+			}
+		}
+		if sleepers == 0 && zombies == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	fmt.Println("zombies", zombies)
+	return 0
+}
