@@ -108,6 +108,8 @@ type Checkpoint struct {
 	FSType, Mountpoint, Device string
 	// CutShort says why the write did not complete, "" when it did.
 	CutShort string
+	// Facts are the figures behind the evidence, by the keys Fact…; an absent key was not measured.
+	Facts map[string]float64
 }
 
 // Stall is an interval in which a rank lost time.
@@ -120,4 +122,6 @@ type Stall struct {
 	Culprit    string // "worker 3", "rank 5", "/mnt/data (nfs4)"
 	Confidence model.Confidence
 	Checkpoint uint64 // ID of the checkpoint that is the cause, 0 otherwise
+	// Facts are the figures behind the evidence, by the keys Fact…; an absent key was not measured. Advice rests on them.
+	Facts map[string]float64
 }

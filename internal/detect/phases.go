@@ -1,0 +1,366 @@
+package detect
+
+import (
+	"time"
+
+	"github.com/ptlaunch/ptlaunch/internal/model"
+	"github.com/ptlaunch/ptlaunch/internal/snapshot"
+)
+
+// accounts divides the wall time of every rank into phases. What the kernel counts (time on a CPU, waiting for one,
+// blocked) is integrated and therefore exact at any rate; what is sampled only says to which phase the blocked part goes.
+type accounts struct {
+	t       *Thresholds
+	saves   saveCover
+	ranks   []*timeline // in order of appearance
+	byID    map[snapshot.ProcID]*timeline
+	first   time.Duration // of the first frame
+	started bool
+	last    time.Duration // of the latest frame
+	gpus    *gpuWatch
+}
+
+// saveCover says how much of an interval a rank spent in a checkpoint write that stopped it.
+type saveCover interface {
+	blocking(id snapshot.ProcID, from, to time.Duration) time.Duration
+}
+
+func newAccounts(t *Thresholds, saves saveCover) *accounts {
+	return &accounts{t: t, saves: saves, byID: map[snapshot.ProcID]*timeline{}, gpus: newGPUWatch(t)}
+}
+
+// read adds what a frame tells of the ranks' main threads.
+func (a *accounts) read(f *model.Frame, crews map[snapshot.ProcID]*crew) {
+	if !a.started {
+		a.started, a.first = true, f.Mono
+	}
+	a.last = max(a.last, f.Mono)
+	a.gpus.observe(f)
+	live := 0
+	for i := range f.Ranks {
+		if f.Ranks[i].End == 0 {
+			live++
+		}
+	}
+	fast := fastByID(f.Raw)
+	for i := range f.Ranks {
+		r := &f.Ranks[i]
+		tl := a.timelineOf(r)
+		if tl.ended {
+			continue
+		}
+		tl.world = max(tl.world, r.WorldSize)
+		tl.multi = tl.multi || r.WorldSize > 1 || live > 1
+		p := procOf(f, r.ID)
+		if p != nil {
+			a.readRank(f, tl, p, fast[r.ID], crews[r.ID])
+		}
+		if r.End > 0 {
+			tl.advance(reading{at: r.End, run: tl.cursor.run, queue: tl.cursor.queue, kind: waitNone})
+			tl.ended = true
+		}
+	}
+}
+
+// timelineOf finds or begins the timeline of a rank. A rank that was seen from its birth is accounted from there: its
+// cumulative times began at 0. One that is old in the first frame is accounted from its first reading.
+func (a *accounts) timelineOf(r *model.Rank) *timeline {
+	if tl := a.byID[r.ID]; tl != nil {
+		return tl
+	}
+	tl := &timeline{id: r.ID, rank: r.Rank, local: r.LocalRank}
+	if r.Start >= a.first-seconds(a.t.AttachAgeSeconds) {
+		tl.cursor = reading{at: r.Start, sched: true}
+	} else {
+		tl.cursor = reading{at: a.first}
+		tl.start.end(a.first)
+	}
+	a.byID[r.ID] = tl
+	a.ranks = append(a.ranks, tl)
+	return tl
+}
+
+func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []*snapshot.FastSample, c *crew) {
+	tl.around = surround{multi: tl.multi, pin: hasThread(p.Info, "pt_data_pin")}
+	if c != nil {
+		tl.around.workers = c.live
+		tl.around.ahead = c.ahead(a.t)
+	}
+	a.watchPools(f, tl)
+	for _, s := range fast {
+		if s.At < p.Raw.At {
+			tl.advance(readingOf(s.At, s.State, s.Sched, s.Wait))
+		}
+	}
+	tl.advance(readingOf(p.Raw.At, p.Raw.State, p.Raw.Sched, p.Raw.Wait))
+	if !tl.start.done {
+		tl.start.observe(p, tl.pools.firstBirth, a.gpus.busy(tl, p.Info) > 0.05, a.t)
+	}
+	a.gpus.attach(tl, p.Info)
+}
+
+func readingOf(at time.Duration, state byte, sc *snapshot.Sched, w *snapshot.Wait) reading {
+	r := reading{at: at, kind: classify(state, w)}
+	if sc != nil {
+		r.run, r.queue, r.sched = sc.Run, sc.Wait, true
+	}
+	return r
+}
+
+// watchPools notes when the rank's workers were born: until the last of a generation is there, the main thread is busy
+// forking, which is not compute although it runs.
+func (a *accounts) watchPools(f *model.Frame, tl *timeline) {
+	for i := range f.Pools {
+		pool := &f.Pools[i]
+		if pool.OfRank != tl.id {
+			continue
+		}
+		first, last := pool.Start, pool.Start
+		for _, id := range pool.Members {
+			if p := procOf(f, id); p != nil {
+				last = max(last, p.Start)
+			}
+		}
+		if tl.pools.see(pool, first, last) {
+			tl.forks = append(tl.forks, window{first, last})
+			if len(tl.forks) > 8 {
+				tl.forks = tl.forks[1:]
+			}
+		} else if n := len(tl.forks); n > 0 && last-first < 5*time.Second {
+			tl.forks[n-1].to = max(tl.forks[n-1].to, last)
+		}
+	}
+}
+
+// poolWatch follows the newest generation of a rank's workers until it has delivered its first batch.
+type poolWatch struct {
+	generations int
+	newest      time.Duration
+	firstBirth  time.Duration
+	lastBirth   time.Duration
+	waiting     bool // for the first batch of the newest generation
+}
+
+// see notes a pool; it says whether the pool is new.
+func (w *poolWatch) see(p *model.Pool, first, last time.Duration) bool {
+	if w.firstBirth == 0 || first < w.firstBirth {
+		w.firstBirth = first
+	}
+	if first > w.newest {
+		w.newest, w.lastBirth, w.waiting = first, last, true
+		w.generations++
+		return true
+	}
+	if first == w.newest {
+		w.lastBirth = max(w.lastBirth, last)
+	}
+	return false
+}
+
+// book settles all slices that are old enough, and returns them by rank. final settles everything.
+func (a *accounts) book(final bool) map[*timeline][]slice {
+	fresh := map[*timeline][]slice{}
+	for _, tl := range a.ranks {
+		delay := seconds(a.t.SettleSeconds)
+		if !tl.start.done {
+			delay = seconds(a.t.StartupSettleSeconds)
+		}
+		begin := tl.open
+		for tl.open < len(tl.slices) {
+			s := &tl.slices[tl.open]
+			if !final && !tl.ended && s.to > a.last-delay {
+				break
+			}
+			a.divide(tl, s)
+			tl.budget.add(s.parts)
+			tl.open++
+		}
+		if tl.open > begin {
+			fresh[tl] = append([]slice(nil), tl.slices[begin:tl.open]...)
+		}
+		tl.trim(a.last - 2*seconds(a.t.SyncWindowSeconds))
+	}
+	return fresh
+}
+
+// divide gives every part of a slice a phase.
+func (a *accounts) divide(tl *timeline, s *slice) {
+	rest := s.length()
+	if !tl.start.done || s.from < tl.start.at {
+		d := rest
+		if tl.start.done {
+			d = min(rest, tl.start.at-s.from)
+		}
+		s.parts[inStartup] = d
+		if rest -= d; rest == 0 {
+			return
+		}
+	}
+	if tl.ended && a.closing(tl, s) {
+		s.parts[inShutdown] = rest
+		return
+	}
+	if d := min(rest, a.saves.blocking(tl.id, s.from, s.to)); d > 0 {
+		s.parts[inCheckpoint] = d
+		rest -= d
+	}
+	lost := a.lostIn(tl, s, rest)
+	for i := range lost {
+		s.parts[i] += lost[i]
+		rest -= lost[i]
+	}
+	s.parts[inCompute] += rest
+	a.gpus.correct(tl, s)
+	a.watchFirstBatch(tl, s)
+	if s.parts[inData] > 0 || s.parts[inPeer] > 0 || s.parts[inCheckpoint] > 0 || inSync(s) {
+		tl.lastMarker = s.to
+	}
+}
+
+// lostIn attributes what a checkpoint has left of a slice. rest is how long that is.
+func (a *accounts) lostIn(tl *timeline, s *slice, rest time.Duration) (p parts) {
+	if rest <= 0 {
+		return p
+	}
+	blocked := scale(s.blocked, rest, s.length())
+	for _, w := range tl.forks {
+		if d := w.overlap(s.from, s.to); d > 0 {
+			s.loading = true
+			p[inData] = min(rest, scale(s.run+s.queue, d, s.length()))
+		}
+	}
+	phase := phaseOf(s.kind, s.around)
+	if phase == inPeer {
+		share, peer := a.peerShare(tl, s)
+		blocked, s.peer = time.Duration(share*float64(blocked)), peer
+	}
+	if phase != inCompute {
+		p[phase] += min(blocked, rest-p.sum())
+	}
+	return p
+}
+
+// phaseOf says what a rank loses that is blocked in k. inCompute means: nothing that we can name. A main thread asleep
+// in something unnamed is taken for computing, because that is what waiting for a GPU looks like.
+func phaseOf(k waitKind, c surround) int {
+	loader := c.workers > 0
+	switch k {
+	case waitLoaderPipe, waitPipeRead:
+		if loader {
+			return inData
+		}
+		return inOther
+	case waitTimedFutex:
+		if c.pin || loader && !c.ahead {
+			return inData
+		}
+	case waitFutex: // timed or not was not readable
+		switch {
+		case c.pin && loader && !c.ahead:
+			return inData
+		case c.multi:
+			return inPeer
+		case loader && !c.ahead:
+			return inData
+		}
+	case waitUntimedFutex:
+		if c.multi {
+			return inPeer
+		}
+	case waitPoll:
+		if loader {
+			return inData
+		}
+	case waitFileRead, waitFileMeta, waitPageFault, waitSocket:
+		if !loader {
+			return inData
+		}
+		return inOther
+	case waitFileWrite, waitFileSync, waitChild, waitOutput, waitPipeWrite, waitStopped:
+		return inOther
+	}
+	return inCompute
+}
+
+// inSync says whether a slice ends in a collective, or in what cannot be told from one.
+func inSync(s *slice) bool {
+	return s.around.multi && phaseOf(s.kind, s.around) == inPeer
+}
+
+// watchFirstBatch marks the slices that waited for the first batch of new workers.
+func (a *accounts) watchFirstBatch(tl *timeline, s *slice) {
+	w := &tl.pools
+	if !w.waiting || s.to <= w.newest {
+		return
+	}
+	s.newPool, s.firstPool = true, w.generations == 1
+	if s.from >= w.lastBirth && s.parts[inData] < s.length()/3 && s.run > 0 {
+		w.waiting = false
+	}
+}
+
+// closing says whether a slice of an ended rank lies behind its last step.
+func (a *accounts) closing(tl *timeline, s *slice) bool {
+	return s.from >= tl.lastMarker && s.from >= tl.cursor.at-seconds(a.t.StartupSettleSeconds) && tl.lastMarker > 0 &&
+		!a.markerAfter(tl, s)
+}
+
+// markerAfter looks ahead, among the slices not yet booked, for a sign that the training loop still ran.
+func (a *accounts) markerAfter(tl *timeline, s *slice) bool {
+	for i := range tl.slices[tl.open:] {
+		o := &tl.slices[tl.open+i]
+		if o.to <= s.from || o.blocked < o.length()/4 {
+			continue
+		}
+		if phaseOf(o.kind, o.around) == inData && o.around.workers > 0 || inSync(o) ||
+			a.saves.blocking(tl.id, o.from, o.to) > 0 {
+			return true
+		}
+	}
+	return a.saves.blocking(tl.id, s.from, tl.cursor.at) > 0
+}
+
+// budgets gives the phases of every rank so far.
+func (a *accounts) budgets() []Budget {
+	out := make([]Budget, 0, len(a.ranks))
+	for _, tl := range a.ranks {
+		b := Budget{Rank: tl.rank, OfRank: tl.id, Time: make(map[Phase]time.Duration, numPhases)}
+		for i, d := range tl.budget {
+			b.Time[Phases[i]] = d
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// finish ends all timelines at a moment: what lies after the last reading belongs to the end.
+func (a *accounts) finish(at time.Duration) {
+	for _, tl := range a.ranks {
+		if !tl.ended && at > tl.cursor.at {
+			tl.advance(reading{at: at, run: tl.cursor.run, queue: tl.cursor.queue, kind: waitNone})
+		}
+		tl.ended = true
+	}
+	a.last = max(a.last, at)
+}
+
+// fastByID sorts the fast lane's samples by process, oldest first.
+func fastByID(s *snapshot.Snapshot) map[snapshot.ProcID][]*snapshot.FastSample {
+	if s == nil || len(s.Fast) == 0 {
+		return nil
+	}
+	out := map[snapshot.ProcID][]*snapshot.FastSample{}
+	for i := range s.Fast {
+		out[s.Fast[i].ID] = append(out[s.Fast[i].ID], &s.Fast[i])
+	}
+	return out
+}
+
+func procOf(f *model.Frame, id snapshot.ProcID) *model.Proc {
+	for i := range f.Procs {
+		if f.Procs[i].ID == id {
+			return &f.Procs[i]
+		}
+	}
+	return nil
+}
