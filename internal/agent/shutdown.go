@@ -20,7 +20,7 @@ const (
 	maxReserve   = 250 * time.Millisecond
 )
 
-// shutDown ends a run in a fixed order, within Budget counted from the moment it is called:
+// shutDown ends a run in a fixed order, within Budget counted from the end of the job:
 //
 //  1. stop the reader and take a last sample, so that the final counters are in (at most a fifth of the budget);
 //  2. Finish the judge: intervals that are still open are closed at the end of the run;
@@ -30,7 +30,7 @@ const (
 //
 // The farewell to the supervisor is the caller's, with the Result.
 func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
-	deadline := time.Now().Add(l.Budget)
+	deadline := time.Now().Add(l.Budget - l.late(outcome))
 	replayed := isDone(r.done) && errors.Is(r.err, io.EOF)
 
 	if !replayed {
@@ -51,6 +51,14 @@ func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
 	reserve := min(l.Budget/reserveShare, maxReserve)
 	undelivered := l.closeSinks(deadline.Add(-reserve), outcome)
 	return Result{Outcome: outcome, Frames: l.frames, Undelivered: undelivered}
+}
+
+// late is how long ago the job ended: the notice of it may have had to wait for a frame.
+func (l *loop) late(outcome model.Outcome) time.Duration {
+	if l.Now == nil || outcome.EndMono == 0 || outcome.Status == nil {
+		return 0
+	}
+	return min(max(0, l.Now()-outcome.EndMono), l.Budget)
 }
 
 // finish hands the last findings out with a frame in which no time passes: the levels of the last one, and nothing that

@@ -304,7 +304,7 @@ func (b *selfBook) step(f *model.Frame) {
 		return
 	}
 	b.interval = max(b.interval, f.Raw.Interval.Duration())
-	if f.Elapsed > max(unseenLeast, unseenIntervals*f.Raw.Interval.Duration()) {
+	if restarted(f.Raw) || f.Elapsed > max(unseenLeast, unseenIntervals*f.Raw.Interval.Duration()) {
 		b.unseen += f.Elapsed
 	}
 	b.missed = max(b.missed, f.Raw.MissedTicks)
@@ -322,4 +322,11 @@ func (b *selfBook) step(f *model.Frame) {
 	if len(s.Dropped) > 0 {
 		b.dropped = s.Dropped
 	}
+}
+
+// SourceAgent is the source of the gap with which a restarted agent begins.
+const SourceAgent = "agent"
+
+func restarted(s *snapshot.Snapshot) bool {
+	return slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Source == SourceAgent })
 }

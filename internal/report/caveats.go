@@ -97,8 +97,8 @@ func family(source string) string {
 // sourceWords names a source for a person.
 func sourceWords(source string) string {
 	switch source {
-	case "agent":
-		return "some seconds in which ptlaunch's agent was not running"
+	case SourceAgent:
+		return "the time in which ptlaunch's agent was restarted"
 	case "procfs.io", "procfs.own_io":
 		return "bytes read and written"
 	case "procfs.environ":
@@ -140,6 +140,8 @@ func (c Caveat) loud() bool {
 		return false
 	}
 	switch c.Source {
+	case SourceAgent: // said with how long it lasted
+		return false
 	case "procfs.syscall", "procfs.wchan", "procfs.environ", "procfs.stack", "procfs.mem", "procfs.status":
 		return false
 	}
