@@ -47,8 +47,8 @@ type account struct {
 	last     *ioFields // the newest reading of io: its whole history, reaped children included
 	proc     *snapshot.Proc
 	held     amounts  // not booked to a series yet
-	ownBase  ioFields // the sum over its threads when it was last read …
-	ownSince ioFields // … and its own share booked since then
+	ownTotal ioFields // its own share so far
+	ended    ioFields // of that, done by threads that have ended: a lower bound
 	ownPrev  ioFields // its own share of the step before
 	credits  []credit
 	counted  bool // as a holder of its worker slot
@@ -60,16 +60,12 @@ func (b *Builder) settleAccounts(s *snapshot.Snapshot) {
 	if s.Host != nil && s.Host.DelayAcct != nil {
 		b.delayAcct = *s.Host.DelayAcct
 	}
-	exits := map[snapshot.ProcID]*snapshot.Exit{}
-	for i := range s.Exits {
-		exits[s.Exits[i].ID] = &s.Exits[i]
-	}
 	for i := len(b.order) - 1; i >= 0; i-- {
 		m := b.order[i]
 		if m.raw != nil {
 			b.settleLiving(m)
 		} else {
-			b.settleDead(m, exits[m.id])
+			b.settleDead(m, b.exits[m.id])
 		}
 	}
 	for _, m := range b.order {
@@ -204,7 +200,6 @@ func (b *Builder) settleIO(m *member, cur ioFields, own *snapshot.IO, system tim
 	if a.last != nil {
 		if step, ok = cur.minus(*a.last); !ok {
 			a.last = &cur
-			a.rebase(own)
 			return ioFields{}, false, false
 		}
 	}
@@ -218,9 +213,9 @@ func (b *Builder) settleIO(m *member, cur ioFields, own *snapshot.IO, system tim
 			share, sure = step.min(grew), true
 		}
 	}
-	rest := step.less(share)
-	if !sure {
-		rest = step
+	rest := step
+	if sure {
+		rest = step.less(share)
 	}
 	var children []*member
 	kept := a.credits[:0]
@@ -243,35 +238,28 @@ func (b *Builder) settleIO(m *member, cur ioFields, own *snapshot.IO, system tim
 	} else {
 		share = rest
 	}
-	a.ownSince = a.ownSince.plus(share)
+	a.ownTotal = a.ownTotal.plus(share)
 	a.ownPrev = share
 	a.held.io = a.held.io.plus(share)
-	if own != nil {
-		a.rebase(own)
-	}
 	return share, len(children) > 0, true
 }
 
-func (a *account) rebase(own *snapshot.IO) {
-	if own != nil {
-		a.ownBase, a.ownSince = fieldsOf(own), ioFields{}
-	}
-}
-
-// threadSlack is how far the sum over threads may fall behind without saying that a thread ended with counted I/O: the two
-// files are read one after the other.
+// threadSlack is how far the sum over the threads may fall behind in one step without saying that a thread ended which had
+// done much.
 const threadSlack = 1 << 20
 
 // ownGrowth is what a process did itself since its last booking, by its threads. A thread that ends takes its part out of the
-// sum (the process keeps it): then the sum says nothing.
-func (a *account) ownGrowth(own ioFields) (ioFields, bool) {
-	was := a.ownBase.plus(a.ownSince)
+// sum, while the process keeps it: ended is how much must have gone that way, so far as it shows. The sum is read a little
+// later than the process's own file, which makes ended too small at times, never too large. ok is false in the step in
+// which a thread with much I/O ended.
+func (a *account) ownGrowth(own ioFields) (grew ioFields, ok bool) {
+	ok = true
+	was := a.ownTotal.less(a.ended)
 	for _, i := range []int{ioRChar, ioWChar, ioReadBytes, ioWriteBytes} {
-		if own[i]+threadSlack < was[i] {
-			return ioFields{}, false
-		}
+		ok = ok && own[i]+threadSlack >= was[i]
 	}
-	return own.less(was), true
+	a.ended = a.ended.max(a.ownTotal.less(own))
+	return own.less(a.ownTotal.less(a.ended)), ok
 }
 
 // unseenSlack is the growth beyond a process's own that is not worth a thought when nobody died.
@@ -301,7 +289,8 @@ func (b *Builder) bookRest(m *member, rest ioFields, children []*member, system 
 	if most <= unseenSlack {
 		return rest
 	}
-	if m.Role == RoleRank && m.life != nil {
+	// Workers read, checkpoints write.
+	if m.Role == RoleRank && m.life != nil && max(rest[ioRChar], rest[ioReadBytes]) >= max(rest[ioWChar], rest[ioWriteBytes]) {
 		if slots := m.life.churning(); len(slots) > 0 {
 			for i, key := range slots {
 				b.totals.at(key, m.start).add(&amounts{io: rest.share(i, len(slots)), hasIO: true})
@@ -310,7 +299,7 @@ func (b *Builder) bookRest(m *member, rest ioFields, children []*member, system 
 		}
 	}
 	if float64(most) <= (system+b.cfg.ClockTick).Seconds()*threadRate {
-		return rest // a thread that came and went
+		return rest // a thread that came and went: copying costs system time, reaping does not
 	}
 	b.totals.at(Series{RoleHelper, None, None, None}, m.start).add(&amounts{io: rest, hasIO: true})
 	return ioFields{}
@@ -322,7 +311,7 @@ func (r *rankLife) churning() []Series {
 		return nil
 	}
 	for _, p := range r.pools {
-		if p.alive == len(p.members) && p.alive > 0 {
+		if p.firstEnd == 0 && p.settled {
 			return nil
 		}
 	}

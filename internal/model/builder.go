@@ -34,6 +34,7 @@ type Builder struct {
 	totals totals
 
 	dead      []*member // that ended in this step
+	exits     map[snapshot.ProcID]*snapshot.Exit
 	late      []*member // dead before, and booked to again
 	delayAcct bool
 	now       time.Duration
@@ -52,6 +53,7 @@ func NewBuilder(cfg BuilderConfig) *Builder {
 		byPID:   map[int32]*member{},
 		infos:   map[snapshot.ProcID]*snapshot.ProcInfo{},
 		totals:  newTotals(),
+		exits:   map[snapshot.ProcID]*snapshot.Exit{},
 	}
 }
 
@@ -70,7 +72,7 @@ func (b *Builder) Add(s *snapshot.Snapshot) *Frame {
 	b.decideAll()
 	b.group()
 	b.settleAccounts(s)
-	f.Ended = b.bury(s)
+	f.Ended = b.bury()
 	b.fill(f)
 	b.rates(f)
 	b.prev = s
@@ -109,7 +111,10 @@ func (b *Builder) meet(s *snapshot.Snapshot) (born []snapshot.ProcID) {
 // meetEnded notes the members that have gone, and admits those that came and went between two snapshots.
 func (b *Builder) meetEnded(s *snapshot.Snapshot) {
 	b.dead = b.dead[:0]
+	clear(b.exits)
 	for i := range s.Exits {
+		b.exits[s.Exits[i].ID] = &s.Exits[i]
+
 		id := s.Exits[i].ID
 		if b.members[id] == nil && b.infos[id] != nil {
 			b.admit(id, b.infos[id].PPID)
@@ -117,7 +122,10 @@ func (b *Builder) meetEnded(s *snapshot.Snapshot) {
 	}
 	for _, m := range b.members {
 		if m.mark != b.seq {
-			m.prev, m.raw = m.raw, nil
+			m.prev, m.raw, m.end = m.raw, nil, b.now
+			if e := b.exits[m.id]; e != nil {
+				m.end = e.At
+			}
 			b.dead = append(b.dead, m)
 		}
 	}
@@ -183,7 +191,7 @@ func unknown() Identity {
 
 func (m *member) learn(in *snapshot.ProcInfo) {
 	if m.info != nil && m.info.Exe != in.Exe { // an exec: what it was born as no longer counts
-		m.born = in.Cmdline
+		m.born, m.execed = in.Cmdline, m.Role != ""
 	}
 	if m.info != nil && m.born == nil {
 		m.born = in.Cmdline

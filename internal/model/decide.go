@@ -2,9 +2,13 @@ package model
 
 import (
 	"slices"
+	"time"
 
 	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
+
+// shortLife is a life in which a worker may not have come to setting its signal handlers and its name.
+const shortLife = 1500 * time.Millisecond
 
 // maxPasses bounds how often one step judges all members again: a rank that turns up turns its parent into a launcher, which
 // can make ranks of its siblings.
@@ -33,9 +37,11 @@ func (b *Builder) decideAll() {
 // relate works out what the rules want to know of a member's relatives.
 func (m *member) relate() {
 	p := m.parent
-	m.underWorker = m.underWorker || p != nil && (p.Role == RoleWorker || p.underWorker)
 	if p == nil {
 		return
+	}
+	if !m.orphan {
+		m.underWorker = p.Role == RoleWorker || p.underWorker
 	}
 	// Only a rank has children of multiprocessing's spawn methods, or workers: DataLoader workers are daemonic, and daemonic
 	// processes may have no children.
@@ -60,10 +66,27 @@ func (b *Builder) decide(m *member) bool {
 		m.life.status, m.life.wait = m.status, m.raw.Wait
 	}
 	for i := range rules {
-		if !rules[i].match(&v) {
-			continue
+		if m.keeps(i) {
+			return m.life != v.above && m.Role != RoleRank && b.assign(&v, m.rule)
 		}
-		return b.assign(&v, i)
+		if rules[i].match(&v) {
+			return b.assign(&v, i)
+		}
+	}
+	return false
+}
+
+// keeps: a worker stays one although the signs come and go, unless an earlier rule says better; a rank stays one unless it turns
+// out to be a launcher. Only an exec makes something else of a process.
+func (m *member) keeps(i int) bool {
+	if m.rule < 0 || m.execed {
+		return false
+	}
+	switch m.Role {
+	case RoleWorker:
+		return i == m.rule
+	case RoleRank:
+		return rules[i].role != RoleLauncher && i >= firstRankRule
 	}
 	return false
 }
@@ -75,8 +98,9 @@ func (b *Builder) decideEnded(m *member) bool {
 	}
 	m.Undecided = false
 	v := view{member: m, above: above(m), now: b.now}
-	if v.above != nil && v.isForkOf(v.above) && len(v.above.pools) > 0 {
-		m.Role, m.Reason, m.Confidence = RoleWorker, "a fork of the rank that ended before it showed a sign, as its DataLoader's workers do", ConfidenceLow
+	// So short a life leaves no time to show a sign. Between two pools it was a worker more likely than anything else.
+	if v.above != nil && v.isForkOf(v.above) && m.end-m.start < shortLife && v.above.churning() != nil {
+		m.Role, m.Reason, m.Confidence = RoleWorker, "a fork of the rank that ended before it could show a sign, between two pools", ConfidenceLow
 	}
 	return true
 }
@@ -104,7 +128,7 @@ func (b *Builder) assign(v *view, i int) bool {
 	if was == RoleRank && r.role != RoleRank {
 		b.withdraw(m)
 	}
-	m.rule = i
+	m.rule, m.execed = i, false
 	m.Role, m.Confidence, m.Undecided, m.Reason = r.role, r.confidence, r.undecided, r.reason(v)
 	switch {
 	case r.role == RoleRank && was != RoleRank:

@@ -3,25 +3,21 @@ package model
 import (
 	"cmp"
 	"slices"
-
-	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
 
 // maxEnded bounds the ended ranks and pools that are remembered, for runs that restart for weeks.
 const maxEnded = 1024
 
 // bury takes leave of the members that ended in this step.
-func (b *Builder) bury(s *snapshot.Snapshot) []Ended {
+func (b *Builder) bury() []Ended {
 	if len(b.dead) == 0 {
 		return nil
 	}
 	out := make([]Ended, 0, len(b.dead))
 	for _, m := range b.dead {
-		e := Ended{ID: m.id, Identity: m.Identity, Info: m.info, Start: m.start, At: b.now}
-		for i := range s.Exits {
-			if s.Exits[i].ID == m.id {
-				e.At, e.Status = s.Exits[i].At, s.Exits[i].Status
-			}
+		e := Ended{ID: m.id, Identity: m.Identity, Info: m.info, Start: m.start, At: m.end}
+		if x := b.exits[m.id]; x != nil {
+			e.Status = x.Status
 		}
 		e.Orphaned = m.Role != RoleRank && m.life != nil && m.life.member == nil
 		out = append(out, e)

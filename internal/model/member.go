@@ -16,16 +16,19 @@ type member struct {
 	bornOf snapshot.ProcID // the process that started it; re-parenting does not change it
 	seen   time.Duration
 	start  time.Duration
+	end    time.Duration // 0 while it lives
 
 	parent   *member // the nearest living process above it by birth, nil at the top
 	parentID snapshot.ProcID
 	orphan   bool // its parent ended before it
 	depth    int
 
-	rule         int // index into rules, -1 before the first
+	execed       bool // since its role was decided
+	rule         int  // index into rules, -1 before the first
 	life         *rankLife
 	spawnOrder   int // among the children of its parent that could be spawned ranks
 	spawned      int // how many such children it has had
+	spawnsRanks  bool
 	hasRankBelow bool
 	hasWorkers   bool // processes that only a rank can have run below it
 	underWorker  bool
@@ -50,7 +53,6 @@ type rankLife struct {
 	wait            *snapshot.Wait
 	pools           []*pool
 	loaders         []*loader
-	known           map[string]bool
 	member          *member // nil once the process has ended
 }
 

@@ -1,8 +1,11 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
 
 // pool is one generation of a loader's workers.
@@ -12,23 +15,39 @@ type pool struct {
 	members   []*member
 	alive     int
 	lastBirth time.Duration
+	firstEnd  time.Duration // when the first member ended; 0 while all live
 	opened    time.Duration // when its first member was found
-	// settled: all its members are known. Until then slots may still be renumbered, and nothing is booked to them.
+	// settled: all its members are known, and so is the loader. Until then slots may still be renumbered, and nothing is
+	// booked to them.
 	settled bool
 }
 
-// loader is one DataLoader of a rank, as far as it can be told from outside.
+// loader is one DataLoader of a rank, as far as it can be told from outside. Two loaders of as many workers each whose
+// workers never live at the same time look like one.
 type loader struct {
 	index       int
-	count       int
-	generations int
+	count       int  // workers of its pools
+	partial     bool // its count comes from a pool that ended before it was seen whole
+	generations int  // pools so far
+	lastEnd     time.Duration
 	live        *pool
 }
+
+// How long a pool stays open to further members: births of one pool follow each other closely, but members started by the
+// spawn methods may be found long after one another.
+const (
+	birthWindow = 3 * time.Second
+	settleAfter = 1500 * time.Millisecond
+	settleLimit = 20 * time.Second
+)
+
+// maxLoaders bounds the loaders of a rank: beyond it a new pool goes to the loader it is most like.
+const maxLoaders = 16
 
 // group puts the workers into pools.
 func (b *Builder) group() {
 	for _, m := range b.dead {
-		m.pool.leave(b.now)
+		m.pool.leave(m)
 	}
 	for _, m := range b.order {
 		if m.Role != RoleWorker || m.pool != nil || m.life == nil {
@@ -36,76 +55,191 @@ func (b *Builder) group() {
 		}
 		b.join(m)
 		if m.raw == nil {
-			m.pool.leave(b.now)
+			m.pool.leave(m)
 		}
 	}
-	b.settle()
+	for _, r := range b.lives {
+		for _, p := range r.pools {
+			b.settle(r, p)
+		}
+	}
 }
 
 // leave notes that a member has ended.
-func (p *pool) leave(at time.Duration) {
+func (p *pool) leave(m *member) {
 	if p == nil {
 		return
 	}
+	if p.firstEnd == 0 || m.end < p.firstEnd {
+		p.firstEnd = m.end
+	}
 	if p.alive--; p.alive == 0 {
-		p.End = at
-		p.loader.live = nil
+		p.End = m.end
+		p.loader.live, p.loader.lastEnd = nil, m.end
 	}
 }
 
-const birthWindow = 3 * time.Second
-
+// join puts a worker into the pool that it belongs to, or opens one.
 func (b *Builder) join(m *member) {
 	r := m.life
 	var p *pool
-	if n := len(r.pools); n > 0 {
-		last := r.pools[n-1]
-		if last.alive == len(last.members) && m.start-last.lastBirth <= birthWindow {
-			p = last
+	for i := len(r.pools) - 1; i >= 0 && p == nil; i-- {
+		if b.belongs(r, r.pools[i], m) {
+			p = r.pools[i]
 		}
 	}
 	if p == nil {
-		p = b.openPool(r, m)
+		p = &pool{opened: b.now, Pool: Pool{Rank: r.Rank.Rank, OfRank: r.ID, StartMethod: m.startMethod(), Start: m.start}}
+		r.pools = append(r.pools, p)
 	}
 	p.members = append(p.members, m)
 	p.alive++
 	p.lastBirth = max(p.lastBirth, m.start)
-	p.Workers = max(p.Workers, p.alive)
+	p.Workers = max(p.Workers, len(p.members))
 	p.Start = min(p.Start, m.start)
-	p.loader.count = max(p.loader.count, p.Workers)
 	m.pool = p
-	m.Loader, m.Slot, m.Generation = p.Loader, len(p.members)-1, p.Generation
-	if !p.settled {
-		// A spawned worker that imported faster is found before its elder.
-		slices.SortStableFunc(p.members, func(x, y *member) int { return cmpID(x.id, y.id) })
-		for i, w := range p.members {
-			w.Slot = i
-		}
+	if p.loader == nil {
+		p.adopt(r)
 	}
-	p.Members = p.Members[:0]
-	for _, w := range p.members {
-		p.Members = append(p.Members, w.id)
+	p.number()
+}
+
+func (m *member) startMethod() string {
+	switch {
+	case m.facts.forkserver:
+		return "forkserver"
+	case m.facts.spawned:
+		return "spawn"
+	}
+	return "fork"
+}
+
+// number gives the members their slots and tells them the loader. In a pool that is not settled the slots follow creation: a
+// spawned worker that imported faster is found before its elder. In a settled one they never change.
+func (p *pool) number() {
+	if !p.settled {
+		slices.SortStableFunc(p.members, func(x, y *member) int { return cmpID(x.id, y.id) })
+	}
+	p.Members = make([]snapshot.ProcID, len(p.members))
+	for i, w := range p.members {
+		w.Loader, w.Slot, w.Generation = p.Loader, i, p.Generation
+		p.Members[i] = w.id
 	}
 }
 
-// How long a pool stays open to further members: births of one pool follow each other closely, but members started by the
-// spawn methods can be found long after one another.
-const (
-	settleAfter = 1500 * time.Millisecond
-	settleLimit = 20 * time.Second
-)
+// belongs decides whether a worker is one of a pool. A DataLoader starts all its workers in one go and never replaces one.
+func (b *Builder) belongs(r *rankLife, p *pool, m *member) bool {
+	if p.StartMethod != m.startMethod() || p.firstEnd != 0 && p.firstEnd <= m.start {
+		return false
+	}
+	if m.start-p.lastBirth > birthWindow || p.Start-m.start > birthWindow {
+		return false
+	}
+	return !b.pipesDiffer(r, p, m)
+}
 
-// settle closes pools whose members are all known.
-func (b *Builder) settle() {
-	for _, r := range b.lives {
-		for _, p := range r.pools {
-			if p.settled {
-				continue
+// pipesDiffer: the members of a pool share the pipe of its result queue, and each has at most its own index pipe more than the
+// one before. The first worker of another loader brings two new pipes. A forked worker inherits what the rank holds, the
+// pipes of its older workers too, so only what is new tells.
+func (b *Builder) pipesDiffer(r *rankLife, p *pool, m *member) bool {
+	if len(m.info.Pipes) == 0 {
+		return false
+	}
+	var theirs, foreign []string
+	for _, q := range r.pools {
+		for _, w := range q.members {
+			if q == p {
+				theirs = append(theirs, w.info.Pipes...)
+			} else {
+				foreign = append(foreign, w.info.Pipes...)
 			}
-			p.settled = p.alive < len(p.members) || b.now-p.opened > settleLimit ||
-				b.now-p.lastBirth >= settleAfter && !b.awaited(p)
 		}
 	}
+	theirs = without(theirs, foreign)
+	if len(theirs) == 0 {
+		return false
+	}
+	own := without(m.info.Pipes, foreign)
+	fresh := without(own, theirs)
+	if len(fresh) == len(own) {
+		return true
+	}
+	// Pipes that a worker makes for itself, to talk to a child, are not the rank's.
+	if r.member != nil {
+		fresh = without(fresh, without(fresh, r.member.info.Pipes))
+	}
+	missing := 0 // siblings born in between that are not known yet
+	for _, s := range b.order {
+		if s.Undecided && s.bornOf == m.bornOf && cmpID(s.id, m.id) < 0 && s.start >= p.Start {
+			missing++
+		}
+	}
+	return len(fresh) > 1+missing
+}
+
+// settle closes a pool whose members are all known.
+func (b *Builder) settle(r *rankLife, p *pool) {
+	if p.settled {
+		return
+	}
+	p.settled = p.firstEnd != 0 || b.now-p.opened > settleLimit || b.now-p.lastBirth >= settleAfter && !b.awaited(p)
+	if !p.settled {
+		return
+	}
+	if p.loader.live == p {
+		p.loader.live = nil
+	}
+	p.adopt(r)
+	short := p.firstEnd != 0 && p.firstEnd-p.lastBirth < settleAfter
+	l := p.loader
+	if l.generations == 0 || l.partial && !short {
+		l.count, l.partial = p.Workers, short
+	} else {
+		l.count = max(l.count, p.Workers)
+	}
+	l.generations++
+	if p.alive == 0 {
+		l.live, l.lastEnd = nil, p.End
+	}
+	p.number()
+}
+
+// adopt finds the loader that a pool is the next generation of.
+func (p *pool) adopt(r *rankLife) {
+	// A loader that was made for this pool alone, while another was still ending, is not needed if that one is free now.
+	if n := len(r.loaders); n > 0 && r.loaders[n-1] == p.loader && p.loader.generations == 0 {
+		r.loaders = r.loaders[:n-1]
+	}
+	var best *loader
+	for _, l := range r.loaders {
+		if l.live == nil && l.suits(p) && (best == nil || l.rank(p, best) < 0) {
+			best = l
+		}
+	}
+	if best == nil && len(r.loaders) >= maxLoaders {
+		best = slices.MinFunc(r.loaders, func(x, y *loader) int { return x.rank(p, y) })
+	}
+	if best == nil {
+		best = &loader{index: len(r.loaders)}
+		r.loaders = append(r.loaders, best)
+	}
+	best.live = p
+	p.loader, p.Loader, p.Generation = best, best.index, best.generations
+}
+
+// suits: pools of one loader have as many workers each. A pool that is still growing, or was seen in part, may have fewer yet.
+func (l *loader) suits(p *pool) bool {
+	if l.generations == 0 {
+		return true
+	}
+	whole := p.settled && (p.firstEnd == 0 || p.firstEnd-p.lastBirth >= settleAfter)
+	return l.count == p.Workers || l.count > p.Workers && !whole || l.count < p.Workers && l.partial
+}
+
+// rank orders loaders by how well they suit a pool: same count first, then the one whose turn it is.
+func (l *loader) rank(p *pool, other *loader) int {
+	off := func(l *loader) int { return max(l.count-p.Workers, p.Workers-l.count) }
+	return cmp.Or(cmp.Compare(off(l), off(other)), cmp.Compare(l.lastEnd, other.lastEnd))
 }
 
 // awaited: a process that may yet turn out to be a member of the pool.
@@ -113,27 +247,4 @@ func (b *Builder) awaited(p *pool) bool {
 	return slices.ContainsFunc(b.order, func(m *member) bool {
 		return m.Undecided && m.life != nil && m.life.ID == p.OfRank && m.start >= p.Start-birthWindow && m.start <= p.lastBirth+birthWindow
 	})
-}
-
-func (b *Builder) openPool(r *rankLife, m *member) *pool {
-	i := slices.IndexFunc(r.loaders, func(l *loader) bool { return l.live == nil })
-	if i < 0 {
-		i = len(r.loaders)
-		r.loaders = append(r.loaders, &loader{index: i})
-	}
-	l := r.loaders[i]
-	method := "fork"
-	switch {
-	case m.facts.forkserver:
-		method = "forkserver"
-	case m.facts.spawned:
-		method = "spawn"
-	}
-	p := &pool{loader: l, opened: b.now, Pool: Pool{
-		Rank: r.Rank.Rank, OfRank: r.ID, Loader: l.index, Generation: l.generations, StartMethod: method, Start: m.start,
-	}}
-	l.generations++
-	l.live = p
-	r.pools = append(r.pools, p)
-	return p
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -119,6 +120,9 @@ var rules = []rule{
 		func(*view) bool { return true },
 		say("no rule knows it")},
 }
+
+// firstRankRule is the first rule that gives the role of a rank.
+var firstRankRule = slices.IndexFunc(rules, func(r rule) bool { return r.role == RoleRank })
 
 func say(s string) func(*view) string { return func(*view) string { return s } }
 
