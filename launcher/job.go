@@ -84,18 +84,8 @@ func letGo(quiet bool) {
 // closeInherited closes descriptors above 2 that came from outside. Those are exactly the ones without FD_CLOEXEC: exec would
 // have closed any other, and all of our own are opened with it.
 func closeInherited() {
-	dir, err := os.Open("/proc/self/fd")
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return
-	}
-	for _, name := range names {
-		fd, err := strconv.Atoi(name)
-		if err != nil || fd < 3 {
+	for _, fd := range openDescriptors() {
+		if fd < 3 {
 			continue
 		}
 		flags, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
@@ -103,4 +93,23 @@ func closeInherited() {
 			_ = syscall.Close(fd)
 		}
 	}
+}
+
+// openDescriptors lists candidates for open descriptors: the open ones, or without /proc the low numbers.
+func openDescriptors() []int {
+	var fds []int
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		const low = 1024 // the usual soft limit
+		for fd := range low {
+			fds = append(fds, fd)
+		}
+		return fds
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil {
+			fds = append(fds, fd)
+		}
+	}
+	return fds
 }
