@@ -182,6 +182,8 @@ type GPU struct {
 	Throttle       *uint64        `json:"th,omitempty"`  // NVML clocks event reasons, bit mask
 	PCIeRxBPS      *uint64        `json:"prx,omitempty"` // bytes per second
 	PCIeTxBPS      *uint64        `json:"ptx,omitempty"`
+	NVLinkRxBytes  *uint64        `json:"nrx,omitempty"` // over all links, cumulative
+	NVLinkTxBytes  *uint64        `json:"ntx,omitempty"`
 	ECCCorrected   *uint64        `json:"ec,omitempty"`
 	ECCUncorrected *uint64        `json:"eu,omitempty"`
 	MIG            bool           `json:"mig,omitempty"`
