@@ -24,8 +24,12 @@ type process struct {
 	walks      int           // walks made since then
 	walkAt     time.Duration // of the next one
 	startStack uint64
-	children   int  // live members whose parent it is, counted per tick
-	noSyscall  bool // its system call may not be read
+	children   int           // live members whose parent it is, counted per tick
+	noSyscall  bool          // its system call may not be read
+	fast       bool          // in the fast lane
+	readings   int           // of the hot set
+	burst      bool          // it has written much in this tick
+	lookedAt   time.Duration // at its files, in a burst
 	polled     struct {
 		args   [4]uint64
 		at     time.Duration

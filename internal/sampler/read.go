@@ -63,7 +63,12 @@ func (s *Sampler) read(p *process) {
 		s.gap(p, "procfs.stat", err)
 		return
 	}
+	before := p.now.io
 	s.readIO(p)
+	p.readings++
+	if !p.fast {
+		s.lookAtBurst(p, &before)
+	}
 	p.now.hasSched = s.readSched(p) == nil
 }
 

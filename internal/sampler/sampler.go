@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,10 +53,19 @@ type Sampler struct {
 	missed    uint64
 	busy      time.Duration // spent reading since the previous snapshot
 	turns     turns
+	lastPass  time.Duration
 	patient   *patient
 	gaps      []snapshot.Gap // of this tick
 	gapCounts []int          // how often each of them happened
 	stat      procfs.Stat    // scratch
+
+	wantFast    atomic.Pointer[[]snapshot.ProcID]
+	wantWatch   atomic.Pointer[[]string]
+	fast        []*process // the fast lane, chosen per interval
+	fastSamples []snapshot.FastSample
+	files       []snapshot.OpenFile
+	watch       *watch
+	statm       procfs.File // our own
 }
 
 // New opens everything a sampler needs. The root process must exist.
@@ -81,7 +92,14 @@ func New(cfg Config) (*Sampler, error) {
 		_ = fs.Close()
 		return nil, fmt.Errorf("create the poller: %v", err)
 	}
+	s.watch = newWatch(cfg.Procfs, s.clock)
+	if s.watch.fd >= 0 {
+		if err := s.poll.add(s.watch.fd, unix.EPOLLIN, eventInotify); err != nil {
+			return nil, errors.Join(fmt.Errorf("poll inotify: %v", err), s.Close())
+		}
+	}
 	if s.own {
+		s.statm, _ = fs.OpenFile(int32(unix.Getpid()), "statm") // absent: Self has no RSS
 		if s.disc.loadavg, err = fs.OpenHost("loadavg"); err == nil {
 			s.disc.gate = true
 		}
@@ -155,12 +173,16 @@ func (s *Sampler) passInterval(ctx context.Context) error {
 }
 
 func (s *Sampler) slots() int {
+	if len(s.fast) > 0 {
+		return max(1, int(s.interval/fastBeat))
+	}
 	return min(max(1, (len(s.members)+membersPerSlot-1)/membersPerSlot), maxSlots)
 }
 
 func (s *Sampler) readSlot(k, slots int) {
+	s.readFast()
 	for _, p := range s.members {
-		if p.slot*slots/maxSlots == k {
+		if p.slot*slots/maxSlots == k && !p.fast {
 			s.read(p)
 		}
 	}
@@ -184,6 +206,10 @@ func (s *Sampler) waitUntil(ctx context.Context, until time.Duration) error {
 
 // handle takes an event of the poller.
 func (s *Sampler) handle(about int32, events uint32) {
+	if about == eventInotify {
+		s.watch.read()
+		return
+	}
 	p := s.byPID[about]
 	if p == nil {
 		return
@@ -205,7 +231,9 @@ func (s *Sampler) finish() *snapshot.Snapshot {
 	s.checkRoot()
 	s.countChildren()
 	s.rereadParents()
+	s.readBursts()
 	s.readSlow()
+	s.readFiles()
 	s.walk(begin)
 	snap := &snapshot.Snapshot{
 		Seq: s.seq, Wall: time.Now(), Mono: s.clock.Now(),
@@ -213,12 +241,40 @@ func (s *Sampler) finish() *snapshot.Snapshot {
 		MissedTicks: s.missed,
 	}
 	s.collect(snap)
+	snap.Self = s.self()
 	for _, part := range s.cfg.Parts {
 		part.Read(snap.Mono, snap)
 	}
 	s.busy += s.clock.Now() - begin
+	s.chooseFast()
+	s.pinWatches()
 	s.schedule()
 	return snap
+}
+
+// SetWatch names folders to watch from now on, besides those that the sampler finds by itself. It may be called from any
+// goroutine.
+func (s *Sampler) SetWatch(dirs []string) {
+	dirs = slices.Clone(dirs[:min(len(dirs), maxWatches)])
+	s.wantWatch.Store(&dirs)
+}
+
+func (s *Sampler) pinWatches() {
+	if dirs := s.wantWatch.Swap(nil); dirs != nil {
+		s.watch.pin(*dirs)
+	}
+}
+
+// readBursts sums the threads of the processes that have written much, which tells a burst from reaped children.
+func (s *Sampler) readBursts() {
+	for _, p := range s.members {
+		if p.burst {
+			p.burst = false
+			if !p.reaped && !p.zombie && p.now.proc.OwnIO == nil {
+				s.readOwn(p)
+			}
+		}
+	}
 }
 
 func (s *Sampler) checkRoot() {
@@ -282,6 +338,18 @@ func (s *Sampler) collect(snap *snapshot.Snapshot) {
 	s.members = live
 	s.forgetSessions()
 	s.dead = 0
+	snap.Fast = s.fastSamples
+	s.fastSamples = make([]snapshot.FastSample, 0, len(s.fastSamples))
+	if len(s.files) > 0 {
+		snap.Files = slices.Clone(s.files)
+		s.files = s.files[:0]
+	}
+	snap.FileEvents = s.watch.deliver(snap.Mono)
+	if err, truncated := s.watch.gap(snap.Mono); err != nil {
+		s.gap(nil, "inotify", err)
+	} else if truncated {
+		s.gap(nil, "inotify", procfs.ErrTooMany)
+	}
 	s.tellGaps(snap)
 }
 
@@ -324,7 +392,7 @@ func (s *Sampler) schedule() {
 	} else if s.interval > s.cfg.Interval && s.busy < s.interval/40 {
 		s.interval /= 2
 	}
-	s.busy = 0
+	s.lastPass, s.busy = s.busy, 0
 	s.due += s.interval
 	if now := s.clock.Now(); now >= s.due {
 		late := uint64((now-s.due)/s.interval) + 1
@@ -346,6 +414,8 @@ func (s *Sampler) Close() error {
 	}
 	s.members = nil
 	s.patient.close()
+	s.watch.close()
+	s.statm.Close()
 	s.root.Close()
 	s.disc.loadavg.Close()
 	s.poll.close()

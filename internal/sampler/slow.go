@@ -19,7 +19,7 @@ const (
 )
 
 // turns remembers where the next tick goes on.
-type turns struct{ wait, status, threads, own int }
+type turns struct{ wait, status, threads, own, files int }
 
 // readSlow reads the slow files of the members whose turn it is.
 func (s *Sampler) readSlow() {
