@@ -33,7 +33,7 @@ type Builder interface {
 // Judge finds checkpoints and stalls. detect.Set is one. Finish closes what is still open at the end of the run.
 type Judge interface {
 	Observe(*model.Frame) *detect.Findings
-	Finish(at time.Duration) *detect.Findings
+	Finish(at time.Duration, outcome model.Outcome) *detect.Findings
 }
 
 // Report is the sink that is closed first: its judgement goes into the Outcome that all others get.

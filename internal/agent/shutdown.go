@@ -43,7 +43,7 @@ func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
 	outcome.Signals = append(outcome.Signals, l.signals...)
 
 	if l.last != nil {
-		l.finish(max(outcome.EndMono, l.last.Mono))
+		l.finish(max(outcome.EndMono, l.last.Mono), outcome)
 	}
 	if l.Report != nil {
 		outcome.Verdict = l.Report.Conclude(outcome)
@@ -63,8 +63,8 @@ func (l *loop) late(outcome model.Outcome) time.Duration {
 
 // finish hands the last findings out with a frame in which no time passes: the levels of the last one, and nothing that
 // happened in it, so that no sink counts a step twice.
-func (l *loop) finish(at time.Duration) {
-	findings := l.Judge.Finish(at)
+func (l *loop) finish(at time.Duration, outcome model.Outcome) {
+	findings := l.Judge.Finish(at, outcome)
 	if findings == nil {
 		return
 	}

@@ -28,6 +28,7 @@ type Manifest struct {
 	Root       snapshot.ProcID   `json:"root"`
 	Start      time.Time         `json:"start"`
 	StartMono  time.Duration     `json:"start_monotonic_ns"`
+	BootOffset time.Duration     `json:"boot_offset_ns,omitempty"` // CLOCK_BOOTTIME less CLOCK_MONOTONIC
 	Trace      Trace             `json:"trace"`
 	Env        map[string]string `json:"environment,omitempty"` // allow-listed and redacted
 	Config     map[string]string `json:"config,omitempty"`
