@@ -334,6 +334,10 @@ func (b *Builder) book(m *member) {
 	}
 	t := b.totals.at(key, m.start)
 	t.add(&m.acct.held)
+	if m.pool != nil {
+		m.pool.ReadBytes += m.acct.held.io[ioRChar]
+		m.pool.StorageRead += m.acct.held.io[ioReadBytes]
+	}
 	m.acct.held = amounts{}
 	if m.Role == RoleWorker && !m.acct.counted {
 		m.acct.counted = true

@@ -172,6 +172,7 @@ func (b *Builder) admit(id snapshot.ProcID, ppid int32) *member {
 	m.born = in.Cmdline
 	if p := b.byPID[in.PPID]; p != nil && cmpID(p.id, id) <= 0 {
 		m.parent, m.bornOf = p, p.id
+		p.children = append(p.children, m)
 		m.spawnOrder = p.spawned
 		if m.facts.python && !m.facts.tracker && (m.facts.spawned || sameArgs(m.born, p.info.Cmdline)) {
 			p.spawned++

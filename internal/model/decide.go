@@ -133,6 +133,15 @@ func (b *Builder) assign(v *view, i int) bool {
 	switch {
 	case r.role == RoleRank && was != RoleRank:
 		b.enthrone(m)
+		if p := m.parent; p != nil && m.startedByMultiprocessing() {
+			if p.facts.forkserver && p.parent != nil {
+				p = p.parent
+			}
+			p.spawnsRanks = true
+		}
+	case r.role == RoleLauncher:
+		m.life, m.Rank, m.LocalRank, m.OfRank = nil, None, None, snapshot.ProcID{}
+		m.coverAncestors()
 	case r.role != RoleRank:
 		m.life = v.above
 		m.Rank, m.LocalRank, m.OfRank = None, None, snapshot.ProcID{}
@@ -149,7 +158,7 @@ func (b *Builder) enthrone(m *member) {
 	switch {
 	case n != None:
 	case m.parent != nil && rules[m.rule].name == "spawned rank":
-		n = m.spawnOrder
+		n = m.spawnOrder - m.parent.spawnBase(m)
 	default:
 		n = b.freeRank()
 	}
@@ -171,9 +180,29 @@ func (b *Builder) enthrone(m *member) {
 	m.life = life
 	m.Rank, m.LocalRank, m.OfRank = n, local, m.id
 	b.lives = append(b.lives, life)
+	m.coverAncestors()
+}
+
+// coverAncestors: whatever is above a rank or a launcher is a launcher.
+func (m *member) coverAncestors() {
 	for p := m.parent; p != nil; p = p.parent {
 		p.hasRankBelow = true
 	}
+}
+
+// spawnBase is the number of the first of the children that a spawned rank was started with: other children of
+// multiprocessing may have come and gone before.
+func (p *member) spawnBase(m *member) int {
+	if p.firstSpawn == nil {
+		base := m.spawnOrder
+		for _, s := range p.children {
+			if s.startedByMultiprocessing() && !s.facts.tracker {
+				base = min(base, s.spawnOrder)
+			}
+		}
+		p.firstSpawn = &base
+	}
+	return *p.firstSpawn
 }
 
 // freeRank is the lowest rank that no living process has.

@@ -49,12 +49,12 @@ var wrappers = []string{
 	"tini", "dumb-init", "catatonit", "s6-svscan", "supervisord", "make", "parallel", "watch", "flock", "tee",
 	"conda", "mamba", "micromamba", "poetry", "pipenv", "pdm", "uv", "uvx", "pixi", "hatch", "rye", "direnv",
 	"singularity", "apptainer", "enroot", "docker", "podman", "starter-suid", "starter", "pyxis",
-	"nsys", "ncu", "nvprof", "perf", "strace", "ltrace", "gdb", "valgrind", "py-spy", "scalene", "memray", "viztracer", "ddtrace-run", "opentelemetry-instrument",
+	"wandb", "nsys", "ncu", "nvprof", "perf", "strace", "ltrace", "gdb", "valgrind", "py-spy", "scalene", "memray", "viztracer", "ddtrace-run", "opentelemetry-instrument",
 }
 
 // services are programs that train or load nothing, and live beside a rank.
 var services = []string{
-	"wandb-core", "wandb-service", "wandb", "tensorboard", "mlflow", "aim", "neptune", "clearml-agent", "comet", "ray", "raylet",
+	"wandb-core", "wandb-service", "wandb", "tensorboard", "mlflow", "aim", "neptune", "clearml-agent", "comet", "raylet",
 	"nvidia-smi", "dcgmi", "prometheus", "node_exporter",
 }
 

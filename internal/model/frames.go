@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxEnded bounds the ended ranks and pools that are remembered, for runs that restart for weeks.
+// maxEnded bounds the lives of ranks that are remembered, for runs that restart for weeks.
 const maxEnded = 1024
 
 // bury takes leave of the members that ended in this step.
@@ -30,12 +30,44 @@ func (b *Builder) bury() []Ended {
 			delete(b.byPID, m.id.PID)
 		}
 	}
-	for _, m := range b.members {
-		for m.parent != nil && b.members[m.parent.id] == nil {
-			m.parent, m.orphan = m.parent.parent, true
+	for _, m := range b.dead {
+		b.handOver(m)
+	}
+	b.forgetLives()
+	return out
+}
+
+// handOver gives the children of a dead member to the one above it. They keep what they were found to be.
+func (b *Builder) handOver(m *member) {
+	heir := m.parent
+	for heir != nil && b.members[heir.id] == nil {
+		heir = heir.parent
+	}
+	for _, c := range m.children {
+		if b.members[c.id] == nil {
+			continue
+		}
+		c.parent, c.orphan = heir, true
+		if heir != nil {
+			heir.children = append(heir.children, c)
 		}
 	}
-	return out
+	m.children = nil
+	if p := m.parent; p != nil {
+		p.children = slices.DeleteFunc(p.children, func(c *member) bool { return c == m })
+	}
+}
+
+// forgetLives drops the ranks that ended longest ago when there are too many.
+func (b *Builder) forgetLives() {
+	over := len(b.lives) - maxEnded
+	b.lives = slices.DeleteFunc(b.lives, func(l *rankLife) bool {
+		if over <= 0 || l.member != nil {
+			return false
+		}
+		over--
+		return true
+	})
 }
 
 // fill writes what the step left behind into the frame.

@@ -29,6 +29,8 @@ type member struct {
 	spawnOrder   int // among the children of its parent that could be spawned ranks
 	spawned      int // how many such children it has had
 	spawnsRanks  bool
+	firstSpawn   *int      // the order of the first child that is a rank
+	children     []*member // the living, by birth
 	hasRankBelow bool
 	hasWorkers   bool // processes that only a rank can have run below it
 	underWorker  bool

@@ -46,7 +46,7 @@ var rules = []rule{
 		func(v *view) bool { return v.facts.forkserver && !v.belowForkserver() },
 		say("command line is multiprocessing.forkserver")},
 	{"service", RoleHelper, ConfidenceHigh, false,
-		func(v *view) bool { return v.facts.service != "" },
+		func(v *view) bool { return v.above != nil && v.facts.service != "" },
 		func(v *view) string { return "program is " + v.facts.service }},
 	{"below a worker", RoleHelper, ConfidenceHigh, false,
 		func(v *view) bool { return v.underWorker },
@@ -56,7 +56,7 @@ var rules = []rule{
 		func(v *view) bool { return v.above == nil && v.isCopyOfLauncher() && v.age() < forkPatience },
 		say("a fork of the launcher that has not executed its program yet")},
 	{"launcher program", RoleLauncher, ConfidenceHigh, false,
-		func(v *view) bool { return v.above == nil && v.facts.launcher },
+		func(v *view) bool { return v.facts.launcher && (v.above == nil || v.parentOnlyLaunches()) },
 		func(v *view) string { return "program is " + v.facts.program }},
 	{"wrapper", RoleLauncher, ConfidenceHigh, false,
 		func(v *view) bool { return v.above == nil && v.facts.wrapper },
@@ -87,7 +87,7 @@ var rules = []rule{
 		func(v *view) bool { return v.above == nil && v.facts.python && v.launchedAlone() },
 		say("the Python process that was launched")},
 	{"rank by order", RoleRank, ConfidenceMedium, false,
-		func(v *view) bool { return v.above == nil && v.facts.python && v.belowLauncherOnly() },
+		func(v *view) bool { return v.above == nil && v.facts.python && v.belowLauncher() },
 		say("a Python process below the launcher, without RANK in its environment: ranks by order")},
 
 	{"named worker", RoleWorker, ConfidenceHigh, false,
@@ -170,39 +170,65 @@ func (v *view) signalsTell() bool {
 }
 
 // isSpawnedRank: torch.multiprocessing.spawn and notebook launchers start ranks as children of a Python process that does
-// not train. A DataLoader worker never has children of multiprocessing or a training thread: those are the signs.
+// not train. A DataLoader worker never has children of multiprocessing or a training thread: those are the signs. What one
+// of the children shows holds for its siblings of the same kind.
 func (v *view) isSpawnedRank() bool {
 	p := v.parent
 	if p == nil || !v.facts.python || p.facts.training || p.facts.rank != None || v.info.Comm == "pt_data_worker" {
 		return false
 	}
-	forked := sameArgs(v.born, p.info.Cmdline) && v.info.Exe == p.info.Exe
-	if !v.startedByMultiprocessing() && !forked {
-		return false
+	if v.startedByMultiprocessing() {
+		if p.facts.forkserver {
+			p = p.parent
+		}
+		return p != nil && p.spawnsRanks || v.trains()
 	}
-	return v.facts.training || v.hasWorkers || v.startedByMultiprocessing() && v.facts.nvidia && !p.facts.nvidia
+	return v.looksLike(p) && v.trains()
 }
 
-// isRankOfScript: a launcher that somebody wrote in Python is taken for a rank until it starts processes with a RANK that
-// it does not have itself. A rank that sets RANK for itself hands it to its children as well, but it trains.
-func (v *view) isRankOfScript() bool {
+// trains: shows what only a rank has.
+func (m *member) trains() bool {
+	return m.facts.training || m.hasWorkers || m.startedByMultiprocessing() && m.facts.nvidia && m.parent != nil && !m.parent.facts.nvidia
+}
+
+func (m *member) looksLike(p *member) bool {
+	return sameArgs(m.born, p.info.Cmdline) && m.info.Exe == p.info.Exe
+}
+
+// parentOnlyLaunches: a script that somebody wrote to launch others is taken for a rank until it does so. A rank that sets
+// RANK for itself hands it to its children as well, but it trains.
+func (v *view) parentOnlyLaunches() bool {
 	p := v.parent
-	return p != nil && v.facts.python && v.facts.rank != None && v.facts.localRank != None && !v.startedByMultiprocessing() &&
-		p.facts.python && p.facts.rank == None && !p.facts.training && !p.hasWorkers && !sameArgs(v.born, p.info.Cmdline)
+	for p != nil && p.facts.wrapper {
+		p = p.parent
+	}
+	return p != nil && p.facts.python && p.facts.rank == None && !p.facts.training && !p.hasWorkers
 }
 
-// launchedAlone: everything above it is a wrapper, or it is the job's first process.
+// isRankOfScript: RANK is in its environment and not in that of the script above it.
+func (v *view) isRankOfScript() bool {
+	return v.facts.python && v.facts.rank != None && v.facts.localRank != None && !v.startedByMultiprocessing() &&
+		v.parentOnlyLaunches() && !v.looksLike(v.parent)
+}
+
+// launchedAlone: it is the job's first process, or all above it are wrappers and programs that we do not know.
 func (m *member) launchedAlone() bool {
 	for p := m.parent; p != nil; p = p.parent {
-		if p.facts.launcher {
+		if p.Role == RoleLauncher && !p.facts.wrapper {
 			return false
 		}
 	}
 	return true
 }
 
-// belowLauncherOnly: a launcher started it.
-func (m *member) belowLauncherOnly() bool { return m.parent != nil && m.parent.Role == RoleLauncher }
+// belowLauncher: a program that starts ranks started it, directly or through wrappers.
+func (m *member) belowLauncher() bool {
+	p := m.parent
+	for p != nil && p.facts.wrapper && !p.facts.launcher {
+		p = p.parent
+	}
+	return p != nil && p.facts.launcher
+}
 
 func sameArgs(a, b []string) bool {
 	if len(a) != len(b) {
