@@ -38,8 +38,8 @@ type handle struct {
 	// The last PCIe rates, or why there are none.
 	rx, tx  *uint64
 	pcieErr error
-	out   Figures
-	fatal error
+	out     Figures
+	fatal   error
 }
 
 func (l *library) reader(dev nvml.Device, mig bool) func() (Figures, error) {
