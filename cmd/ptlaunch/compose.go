@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -12,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ptlaunch/ptlaunch/internal/agent"
-	"github.com/ptlaunch/ptlaunch/internal/config"
 	"github.com/ptlaunch/ptlaunch/internal/detect"
 	"github.com/ptlaunch/ptlaunch/internal/model"
 	"github.com/ptlaunch/ptlaunch/internal/report"
@@ -22,7 +22,7 @@ import (
 // plan says what compose is to wire. Live and replayed runs differ in Source and in where the results go, in nothing else.
 type plan struct {
 	run        model.Run
-	cfg        config.Config
+	bootOffset time.Duration // CLOCK_BOOTTIME less CLOCK_MONOTONIC on the machine of the run
 	thresholds detect.Thresholds
 	log        *slog.Logger
 
@@ -46,8 +46,8 @@ func compose(p plan) (*agent.Agent, *report.Recorder, error) {
 	recorder := report.NewRecorder(report.Options{Run: p.run, Thresholds: thresholds, Save: p.saveReport})
 	return &agent.Agent{
 		Source:  p.source,
-		Builder: newBuilder(p.run),
-		Judge:   newJudge(p.thresholds),
+		Builder: model.NewBuilder(model.BuilderConfig{Root: p.run.Root, BootOffset: p.bootOffset}),
+		Judge:   detect.NewSet(p.thresholds),
 		Report:  recorder,
 		Sinks:   p.sinks,
 		Log:     p.log,
@@ -57,18 +57,6 @@ func compose(p plan) (*agent.Agent, *report.Recorder, error) {
 		Resume:  p.resume,
 		Budget:  p.budget,
 	}, recorder, nil
-}
-
-// newJudge returns the detectors.
-func newJudge(detect.Thresholds) agent.Judge { return noJudge{} }
-
-type noJudge struct{}
-
-func (noJudge) Observe(*model.Frame) *detect.Findings { return &detect.Findings{} }
-func (noJudge) Finish(time.Duration) *detect.Findings { return nil }
-
-func newBuilder(run model.Run) agent.Builder {
-	return model.NewBuilder(model.BuilderConfig{Root: run.Root})
 }
 
 // loadThresholds reads the file of adjusted thresholds, relative to dir; the defaults when there is none.
@@ -89,6 +77,15 @@ func loadThresholds(path, dir string) (detect.Thresholds, error) {
 		return t, fmt.Errorf("%s: %v", path, err)
 	}
 	return t, nil
+}
+
+// parseThresholds reads the thresholds that a manifest holds; the defaults when another version wrote them.
+func parseThresholds(data []byte) detect.Thresholds {
+	t, err := detect.ReadThresholds(bytes.NewReader(data))
+	if err != nil {
+		return detect.Default()
+	}
+	return t
 }
 
 // openLog makes the run folder's log; the returned function closes it.
@@ -116,4 +113,16 @@ func monotonic() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail: the clock exists and ts is ours
 	return time.Duration(ts.Nano())
+}
+
+// bootOffset is CLOCK_BOOTTIME less CLOCK_MONOTONIC: how long the machine was suspended. Start times in /proc count it.
+func bootOffset() time.Duration {
+	var boot, mono unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono)
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
+	offset := time.Duration(boot.Nano() - mono.Nano())
+	if offset < 10*time.Millisecond { // the two were read one after the other
+		return 0
+	}
+	return offset
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ptlaunch/ptlaunch/internal/agent"
 	"github.com/ptlaunch/ptlaunch/internal/config"
+	"github.com/ptlaunch/ptlaunch/internal/detect"
 	"github.com/ptlaunch/ptlaunch/internal/model"
 	"github.com/ptlaunch/ptlaunch/internal/report"
 	"github.com/ptlaunch/ptlaunch/internal/runfolder"
@@ -21,7 +23,8 @@ import (
 type observation struct {
 	cfg        config.Config
 	command    []string // raw: redacted before it goes anywhere
-	environ    []string // of the launch, or of the target of an attach
+	environ    []string // of the launch, or of the target of an attach: tells where the run belongs
+	launchEnv  []string // where the OTEL_* variables are; nil for our own
 	dir        string   // the job's working directory: --out and --thresholds are relative to it
 	runID      string
 	trace      model.Trace
@@ -64,22 +67,22 @@ func observe(ctx context.Context, o observation) string {
 	if folder != nil {
 		run.Dir = folder.Path
 	}
-	k.begin(run, o.cfg, o.generation)
+	offset := bootOffset()
+	k.begin(&run, o, offset, thresholds)
 
 	live := openSource(o, log)
 	defer live.close()
-	recorded, err := startRecording(folder, o, live.source, log)
+	recorded, err := startRecording(folder, o, live.meter, log)
 	if err != nil {
 		notes = append(notes, "The run is not recorded: "+err.Error()+".")
 		log.Error("start the recording", "err", err)
 	}
-	defer recorded.close()
-	sinks, sinkNotes := openSinks(run, o.cfg, folder, log)
-	notes = append(notes, sinkNotes...)
+	sinks := openSinks(ctx, o, run, log)
+	notes = append(notes, sinks.notes...)
 
 	a, recorder, err := compose(plan{
-		run: run, cfg: o.cfg, thresholds: thresholds, log: log,
-		source: recorded.source, resume: recorded.resume, sinks: sinks, saveReport: k.saveReport(),
+		run: run, bootOffset: offset, thresholds: thresholds, log: log,
+		source: recorded, resume: recorded.resumed(), sinks: sinks.list, saveReport: k.saveReport(),
 		notices: o.withStartError(), over: o.over, budget: o.budget,
 	})
 	if err != nil {
@@ -87,10 +90,10 @@ func observe(ctx context.Context, o observation) string {
 		return ""
 	}
 	result := a.Run(ctx)
-	recorded.close()
+	notes = append(notes, recorded.close(log)...)
 	k.end(result.Outcome)
+	notes = append(notes, sinks.problems()...)
 	notes = append(notes, result.Undelivered...)
-	notes = append(notes, recorded.notes()...)
 	log.Info("done", "frames", result.Frames, "verdict", result.Outcome.Verdict)
 	return report.Text(recorder.Document(), report.TextOptions{Path: k.shownReport(), Notes: notes})
 }
@@ -164,16 +167,20 @@ type keeper struct {
 
 // begin writes the manifest. A restarted agent takes over the one it finds: the job's first process may be gone by now, and
 // the manifest knows it.
-func (k *keeper) begin(run model.Run, cfg config.Config, generation int) {
+func (k *keeper) begin(run *model.Run, o observation, offset time.Duration, thresholds detect.Thresholds) {
 	if k.folder == nil {
 		return
 	}
-	k.manifest = runfolder.New(run)
+	k.manifest = runfolder.New(*run)
 	if old, err := runfolder.Read(k.folder.Path); err == nil && old.RunID == run.ID {
 		k.manifest = old
-		k.manifest.Agents = generation + 1
+		k.manifest.Agents = o.generation + 1
+		run.Root = old.Root
 	}
-	k.manifest.Config = cfg.Map()
+	k.manifest.Dir, k.manifest.Config, k.manifest.BootOffset = o.dir, o.cfg.Map(), offset
+	if data, err := json.Marshal(thresholds); err == nil {
+		k.manifest.Thresholds = data
+	}
 	k.write()
 }
 

@@ -1,28 +1,176 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ptlaunch/ptlaunch/internal/agent"
+	"github.com/ptlaunch/ptlaunch/internal/detect"
+	"github.com/ptlaunch/ptlaunch/internal/model"
 	"github.com/ptlaunch/ptlaunch/internal/report"
+	"github.com/ptlaunch/ptlaunch/internal/runfolder"
+	"github.com/ptlaunch/ptlaunch/internal/snapshot"
+	"github.com/ptlaunch/ptlaunch/otelio"
 )
 
 func newReplay() *cobra.Command {
-	return &cobra.Command{Use: "replay", RunE: func(*cobra.Command, []string) error { return errors.New("not yet") }}
+	var send, asJSON bool
+	c := &cobra.Command{
+		Use:   "replay [flags] RUN",
+		Short: "judge a recorded run again, with today's rules",
+		Long: "Takes a run's recording through the same steps as the live run and prints the verdict. The run folder stays\n" +
+			"as it is.\n\n" + runHelp,
+		Example: "  ptlaunch replay latest\n  ptlaunch replay --thresholds mine.json --json latest\n" +
+			"  OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4317 ptlaunch replay --otlp latest",
+		Args: exactly("RUN"),
+	}
+	c.Flags().BoolVar(&send, "otlp", false, "send metrics and spans to the endpoint of the OTEL_* variables")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	load := bindConfig(c, "out", "thresholds", "flush-timeout", "span-rotation")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := load()
+		if err != nil {
+			return err
+		}
+		dir, err := runfolder.Find(cfg.Out, args[0])
+		if err != nil {
+			return err
+		}
+		r := replay{dir: dir, budget: cfg.FlushTimeout, rotation: cfg.SpanRotation, send: send}
+		if cfg.Thresholds != "" {
+			t, err := loadThresholds(cfg.Thresholds, ".")
+			if err != nil {
+				return err
+			}
+			r.thresholds = &t
+		}
+		doc, notes, err := r.run(c.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			data, err := doc.Encode()
+			if err == nil {
+				_, err = c.OutOrStdout().Write(data)
+			}
+			return err
+		}
+		fmt.Fprint(c.OutOrStdout(), report.Text(doc, report.TextOptions{Notes: notes}))
+		return nil
+	}
+	return c
 }
 
-func newAttach() *cobra.Command {
-	return &cobra.Command{Use: "attach", RunE: func(*cobra.Command, []string) error { return errors.New("not yet") }}
+// replay is a recorded run to be judged again.
+type replay struct {
+	dir        string
+	thresholds *detect.Thresholds // nil: those of the run
+	budget     time.Duration
+	rotation   time.Duration
+	send       bool
 }
 
-func newDebug() *cobra.Command {
-	return &cobra.Command{Use: "debug", RunE: func(*cobra.Command, []string) error { return errors.New("not yet") }}
+func (r replay) run(ctx context.Context) (*report.Document, []string, error) {
+	m, err := runfolder.Read(r.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, err := snapshot.NewReader(filepath.Join(r.dir, runfolder.RecordingName))
+	if err != nil {
+		return nil, nil, fmt.Errorf("replay %s: %v", r.dir, err)
+	}
+	defer reader.Close()
+	thresholds, err := r.rules(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, offset := m.Run(""), m.BootOffset
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	p := plan{
+		run: run, bootOffset: offset, thresholds: thresholds, log: slog.New(slog.DiscardHandler),
+		source: reader, budget: r.budget,
+	}
+	var otel *otelio.Sink
+	if r.send {
+		otel, err = otelio.New(ctx, otelio.Config{Run: run, Lookup: os.LookupEnv, SpanRotation: r.rotation, Wait: true})
+		if err != nil {
+			return nil, nil, fmt.Errorf("open OpenTelemetry: %v", err)
+		}
+		p.sinks = []agent.Sink{otel}
+	}
+	a, recorder, err := compose(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.Now = nil // the clock of the recording is another one
+	if outcome, ok := m.Outcome(); ok {
+		a.Recorded = &outcome
+	}
+	result := a.Run(ctx)
+	notes := append([]string(nil), result.Undelivered...)
+	if otel != nil {
+		notes = append(notes, otel.Problems()...)
+	}
+	for _, d := range reader.Damage() {
+		notes = append(notes, "The recording is damaged: "+d+".")
+	}
+	return recorder.Document(), notes, nil
 }
 
-func newDoctor() *cobra.Command { return nil }
+// rules are the thresholds to judge by. A recorded set that cannot be read was written by another version: today's own then.
+func (r replay) rules(m *runfolder.Manifest) (detect.Thresholds, error) {
+	if r.thresholds != nil {
+		return *r.thresholds, nil
+	}
+	if len(m.Thresholds) == 0 {
+		return detect.Default(), nil
+	}
+	return parseThresholds(m.Thresholds), nil
+}
 
-func rebuild(dir string) (*report.Document, []byte, error) { return nil, nil, errors.New("not yet") }
+// rebuild makes a report from the recording: of a run whose agent was killed, or that still runs.
+func rebuild(dir string) (*report.Document, []byte, error) {
+	doc, _, err := replay{dir: dir, budget: time.Second}.run(context.Background())
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := doc.Encode()
+	return doc, data, err
+}
 
-func writeCSV(w io.Writer, dir string) error { return errors.New("not yet") }
+// writeCSV prints the recording as rows of figures.
+func writeCSV(w io.Writer, dir string) error {
+	m, err := runfolder.Read(dir)
+	if err != nil {
+		return err
+	}
+	reader, err := snapshot.NewReader(filepath.Join(dir, runfolder.RecordingName))
+	if err != nil {
+		return fmt.Errorf("read the recording of %s: %v", dir, err)
+	}
+	defer reader.Close()
+	builder := model.NewBuilder(model.BuilderConfig{Root: m.Root, BootOffset: m.BootOffset})
+	rows := report.NewCSV(w, m.Start, m.StartMono)
+	for {
+		snap, err := reader.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			return rows.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("read the recording of %s: %v", dir, err)
+		}
+		if err := rows.Add(builder.Add(snap)); err != nil {
+			return err
+		}
+	}
+}

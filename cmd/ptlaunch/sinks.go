@@ -1,15 +1,62 @@
 package main
 
 import (
+	"context"
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/ptlaunch/ptlaunch/internal/agent"
-	"github.com/ptlaunch/ptlaunch/internal/config"
 	"github.com/ptlaunch/ptlaunch/internal/model"
-	"github.com/ptlaunch/ptlaunch/internal/runfolder"
+	"github.com/ptlaunch/ptlaunch/otelio"
 )
 
-// openSinks opens everything that takes findings elsewhere, and says for a person what could not be opened.
-func openSinks(run model.Run, cfg config.Config, folder *runfolder.Folder, log *slog.Logger) (sinks []agent.Sink, notes []string) {
-	return nil, nil
+// sinks are everything that takes findings elsewhere.
+type sinks struct {
+	list  []agent.Sink
+	notes []string // what could not be opened, for a person
+	otel  *otelio.Sink
+}
+
+// openSinks opens OpenTelemetry: the run folder's files, and the endpoint that the OTEL_* variables name.
+func openSinks(ctx context.Context, o observation, run model.Run, log *slog.Logger) *sinks {
+	s := &sinks{}
+	otel, err := otelio.New(ctx, otelio.Config{
+		Run: run, Dir: run.Dir, Lookup: lookup(o.launchEnv), SpanRotation: o.cfg.SpanRotation, Logger: log, Procfs: o.cfg.Procfs,
+	})
+	if err != nil {
+		log.Error("open OpenTelemetry", "err", err)
+		s.notes = append(s.notes, "No OpenTelemetry: "+err.Error()+".")
+		return s
+	}
+	s.otel = otel
+	s.list = append(s.list, otel)
+	return s
+}
+
+// problems are what was wrong with settings and delivery.
+func (s *sinks) problems() []string {
+	if s.otel == nil {
+		return nil
+	}
+	var out []string
+	for _, p := range s.otel.Problems() {
+		out = append(out, "Telemetry: "+strings.TrimSuffix(p, ".")+".")
+	}
+	return out
+}
+
+// lookup reads variables from a recorded environment, or from our own when it is nil.
+func lookup(environ []string) otelio.Lookup {
+	if environ == nil {
+		return os.LookupEnv
+	}
+	return func(name string) (string, bool) {
+		for _, e := range environ {
+			if v, ok := strings.CutPrefix(e, name+"="); ok {
+				return v, true
+			}
+		}
+		return "", false
+	}
 }

@@ -3,52 +3,69 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
-	"strconv"
-	"strings"
+	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ptlaunch/ptlaunch/internal/agent"
 	"github.com/ptlaunch/ptlaunch/internal/report"
 	"github.com/ptlaunch/ptlaunch/internal/runfolder"
 	"github.com/ptlaunch/ptlaunch/internal/sampler"
+	"github.com/ptlaunch/ptlaunch/internal/sampler/blockdev"
+	"github.com/ptlaunch/ptlaunch/internal/sampler/cgroupfs"
 	"github.com/ptlaunch/ptlaunch/internal/sampler/hostfs"
+	"github.com/ptlaunch/ptlaunch/internal/sampler/mounts"
+	"github.com/ptlaunch/ptlaunch/internal/sampler/network"
+	"github.com/ptlaunch/ptlaunch/internal/sampler/nvml"
+	"github.com/ptlaunch/ptlaunch/internal/sampler/psi"
 	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
 
-// liveSource is the sampler with the agent's own figures in each snapshot.
+// liveSource is the sampler, behind its meter.
 type liveSource struct {
-	source agent.Source
-	close  func()
+	meter *meter
+	close func()
 }
 
 // openSource opens the sampler, or, when the job cannot be observed at all, a source that says so.
 func openSource(o observation, log *slog.Logger) liveSource {
 	s, err := sampler.New(sampler.Config{
 		Procfs: o.cfg.Procfs, Interval: o.cfg.Interval, Root: o.root, RootIsMember: o.attached, Job: o.job,
-		Exclude: []int32{int32(os.Getpid())}, Parts: parts(o), Log: log,
+		Exclude: []int32{int32(os.Getpid())}, Parts: parts(o, log), Log: log,
 	})
-	meter := &selfMeter{restarted: o.generation > 0}
+	m := &meter{restarted: o.generation > 0}
 	if err != nil {
 		log.Error("start the sampler", "err", err)
-		meter.from = &blind{gap: blindGap(err)}
-		return liveSource{source: meter, close: func() {}}
+		m.from = &blind{gap: blindGap(err)}
+		return liveSource{meter: m, close: func() {}}
 	}
-	meter.from = s
-	return liveSource{source: meter, close: func() {
+	m.from = s
+	return liveSource{meter: m, close: func() {
 		if err := s.Close(); err != nil {
 			log.Warn("close the sampler", "err", err)
 		}
 	}}
 }
 
-// parts are the sources beside the processes.
-func parts(o observation) []sampler.Part {
-	return []sampler.Part{hostfs.New(o.cfg.Procfs)}
+// parts are the sources beside the processes. Mounts come before the network and after the devices that they lie on; none of
+// them waits for a slow source.
+func parts(o observation, log *slog.Logger) []sampler.Part {
+	topology := blockdev.Topology{Sysfs: o.cfg.Sysfs}
+	out := []sampler.Part{
+		hostfs.New(o.cfg.Procfs),
+		psi.System(o.cfg.Procfs),
+		blockdev.New(o.cfg.Procfs, topology),
+		mounts.New(o.cfg.Procfs, topology),
+		network.New(o.cfg.Procfs, o.cfg.Sysfs),
+		nvml.New(nvml.Library(""), nvml.Options{Log: log}),
+	}
+	if o.job != 0 {
+		out = append(out, cgroupfs.New(o.cfg.Procfs, o.cfg.Sysfs, o.job))
+	}
+	return out
 }
 
 // blind is the source of a run that cannot be observed: snapshots that hold nothing but the reason.
@@ -78,83 +95,97 @@ func (b *blind) Next(ctx context.Context) (*snapshot.Snapshot, error) {
 	return &snapshot.Snapshot{Seq: 1, Wall: time.Now(), Mono: monotonic(), Gaps: []snapshot.Gap{b.gap}}, nil
 }
 
-// selfMeter adds to each snapshot what ptlaunch itself costs and, to the first one of a restarted agent, that nothing was
-// seen before it.
-type selfMeter struct {
+// meter sees every snapshot before it is recorded: it adds what only the agent knows. It also lets the caller ask for a last
+// snapshot through whatever wraps it.
+type meter struct {
 	from      agent.Source
-	restarted bool
-	dropped   func() map[string]uint64
+	restarted bool // the first snapshot of a restarted agent says that nothing was seen before it
+	last      bool // the next one is to be taken at once
 }
 
-func (m *selfMeter) Next(ctx context.Context) (*snapshot.Snapshot, error) {
-	snap, err := m.from.Next(ctx)
-	return m.complete(snap), err
-}
-
-// Last implements agent.LastSource where the source does.
-func (m *selfMeter) Last(ctx context.Context) (*snapshot.Snapshot, error) {
-	last, ok := m.from.(agent.LastSource)
-	if !ok {
-		return nil, errNoLast
+func (m *meter) Next(ctx context.Context) (*snapshot.Snapshot, error) {
+	next := m.from.Next
+	if last, ok := m.from.(agent.LastSource); ok && m.last {
+		next = last.Last
 	}
-	snap, err := last.Last(ctx)
-	return m.complete(snap), err
-}
-
-var errNoLast = errors.New("the source takes no last sample")
-
-func (m *selfMeter) complete(snap *snapshot.Snapshot) *snapshot.Snapshot {
-	if snap == nil {
-		return nil
-	}
-	if m.restarted {
+	snap, err := next(ctx)
+	if snap != nil && m.restarted {
 		m.restarted = false
 		snap.Gaps = append(snap.Gaps, snapshot.Gap{
 			Source: report.SourceAgent, Reason: snapshot.GapGone, Detail: "the agent was started again: nothing was seen meanwhile",
 		})
 	}
-	if snap.Self == nil {
-		snap.Self = &snapshot.Self{}
-	}
-	var usage unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &usage) == nil {
-		snap.Self.CPU = time.Duration(unix.TimevalToNsec(usage.Utime) + unix.TimevalToNsec(usage.Stime))
-		snap.Self.RSS = uint64(usage.Maxrss) * 1024
-	}
-	if rss := residentMemory(); rss > 0 {
-		snap.Self.RSS = rss
-	}
-	if m.dropped != nil {
-		snap.Self.Dropped = m.dropped()
-	}
-	return snap
+	return snap, err
 }
 
-// residentMemory reads our own resident set, 0 when /proc does not show it: getrusage has only the peak.
-func residentMemory() uint64 {
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(data))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseUint(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * uint64(os.Getpagesize())
-}
-
-// recording is the source with a tee to the run folder.
+// recording is the live source with a copy of each snapshot going to the run folder. It implements agent.LastSource.
 type recording struct {
-	source agent.Source
-	resume agent.Source
-	close  func()
-	notes  func() []string
+	meter  *meter
+	tee    *snapshot.Tee    // nil: not recorded
+	resume *snapshot.Reader // what an earlier agent recorded, nil for the first
 }
 
-func startRecording(folder *runfolder.Folder, o observation, source agent.Source, log *slog.Logger) (recording, error) {
-	return recording{source: source, close: func() {}, notes: func() []string { return nil }}, nil
+func (r *recording) Next(ctx context.Context) (*snapshot.Snapshot, error) {
+	if r.tee == nil {
+		return r.meter.Next(ctx)
+	}
+	return r.tee.Next(ctx)
+}
+
+func (r *recording) Last(ctx context.Context) (*snapshot.Snapshot, error) {
+	r.meter.last = true
+	return r.Next(ctx)
+}
+
+// startRecording begins the recording, or goes on with the one of an earlier agent. With an error the source works all the
+// same.
+func startRecording(folder *runfolder.Folder, o observation, m *meter, log *slog.Logger) (*recording, error) {
+	r := &recording{meter: m}
+	if folder == nil {
+		return r, nil
+	}
+	dir := filepath.Join(folder.Path, runfolder.RecordingName)
+	if o.generation > 0 {
+		if reader, err := snapshot.NewReader(dir); err == nil {
+			r.resume = reader
+		} else {
+			log.Warn("take over the recording", "err", err)
+		}
+	}
+	w, err := snapshot.NewWriter(dir, snapshot.WriterConfig{Limit: o.cfg.RecordLimit})
+	if err != nil {
+		return r, err
+	}
+	r.tee = snapshot.NewTee(m, w, log)
+	return r, nil
+}
+
+// resumed is the earlier recording as a source, nil (and not a nil pointer in an interface) when there is none.
+func (r *recording) resumed() agent.Source {
+	if r.resume == nil {
+		return nil
+	}
+	return r.resume
+}
+
+// closeBudget is how long the disk may take for what is queued, at the very end.
+const closeBudget = 200 * time.Millisecond
+
+// close ends the recording and says what it lacks.
+func (r *recording) close(log *slog.Logger) (notes []string) {
+	if r.resume != nil {
+		_ = r.resume.Close()
+	}
+	if r.tee == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeBudget)
+	defer cancel()
+	if err := r.tee.Close(ctx); err != nil {
+		log.Warn("close the recording", "err", err)
+	}
+	if n := r.tee.Dropped(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d samples are missing in the recording: the disk of the run folder was too slow.", n))
+	}
+	return notes
 }

@@ -83,6 +83,8 @@ type Agent struct {
 	Notices <-chan Notice
 	// Over says whether a frame shows the end of the run, for an observer to whom nobody says it: attach. nil: never.
 	Over func(*model.Frame) (model.Outcome, bool)
+	// Recorded is how the run ended, for a source that is exhausted at its end: a recording. nil: not known.
+	Recorded *model.Outcome
 	// Resume holds what an earlier agent of the same run recorded; nil for the first. It is read to its end before Source.
 	Resume Source
 	// Budget is how long Run may take from the end of the job to its return.

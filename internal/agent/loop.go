@@ -94,6 +94,9 @@ func (l *loop) observe(ctx context.Context) (model.Outcome, *reader) {
 			if r.err != nil && !errors.Is(r.err, io.EOF) && ctx.Err() == nil {
 				l.Log.Error("read the next snapshot", "err", r.err)
 			}
+			if errors.Is(r.err, io.EOF) && l.Recorded != nil {
+				return *l.Recorded, r
+			}
 			if errors.Is(r.err, io.EOF) || notices == nil || ctx.Err() != nil {
 				return l.unknownEnd(l.last), r
 			}
