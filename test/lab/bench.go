@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
 
 // bench is what all scenarios share.
@@ -63,7 +65,26 @@ func judgeAll(s Scenario, truth *Truth, run string) ([]Score, error) {
 	}
 	first := Judge(s, truth, live)
 	first.Via = "live"
-	return []Score{first}, nil
+	replayed, err := judgeRecording(s, truth, run)
+	return append([]Score{first}, replayed...), err
+}
+
+// judgeRecording scores the two replays of a recording.
+func judgeRecording(s Scenario, truth *Truth, run string) ([]Score, error) {
+	var scores []Score
+	for _, way := range []struct {
+		via    string
+		change func(*snapshot.Snapshot)
+	}{{"replay", nil}, {"no ptrace", withoutPtrace}} {
+		f, err := replay(run, way.change)
+		if err != nil {
+			return nil, fmt.Errorf("judge %s: %v", s.Name, err)
+		}
+		score := Judge(s, truth, f)
+		score.Via = way.via
+		scores = append(scores, score)
+	}
+	return scores, nil
 }
 
 // describe prints what the job's own log says.
