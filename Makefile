@@ -11,6 +11,8 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 export PTLAUNCH_OTELCOL    ?= $(CACHE)/otelcol
 export PTLAUNCH_JAEGER     ?= $(CACHE)/jaeger
 export PTLAUNCH_PROMETHEUS ?= $(CACHE)/prometheus
+# OpenTelemetry's SDK for Python, for a training script that uses it.
+export PTLAUNCH_OTEL_PYTHON ?= $(CACHE)/otel-python
 
 .PHONY: all build demo test test-short lint fmt bench fuzz concurrent golden lab e2e clean help
 
@@ -41,7 +43,7 @@ $(PTLAUNCH_OTELCOL): test/otelcol/go.mod test/otelcol/main.go
 	@echo 'building the OpenTelemetry Collector for the tests (minutes the first time)'
 	cd test/otelcol && go build -trimpath -o $@ .
 
-e2e: test-deps $(PTLAUNCH_JAEGER) $(PTLAUNCH_PROMETHEUS) ## whole runs against Collector, Jaeger and Prometheus 3
+e2e: test-deps $(PTLAUNCH_JAEGER) $(PTLAUNCH_PROMETHEUS) $(PTLAUNCH_OTEL_PYTHON) ## whole runs against Collector, Jaeger and Prometheus 3
 	cd test/dashboards && go test ./...
 	promtool test rules collector-config/prometheus/alerts.test.yaml
 	go test -tags e2e -timeout 30m -count 1 ./test/e2e/...
@@ -49,6 +51,9 @@ e2e: test-deps $(PTLAUNCH_JAEGER) $(PTLAUNCH_PROMETHEUS) ## whole runs against C
 $(PTLAUNCH_JAEGER): test/e2e/jaeger/go.mod
 	@echo 'building Jaeger for the end-to-end tests (many minutes the first time)'
 	cd test/e2e/jaeger && go build -trimpath -o $@ github.com/jaegertracing/jaeger/cmd/jaeger
+
+$(PTLAUNCH_OTEL_PYTHON):
+	python3 -m pip install --quiet --disable-pip-version-check --target $@ opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
 
 # remove_all_sd leaves out service discovery, which is most of what there is to compile.
 $(PTLAUNCH_PROMETHEUS): test/e2e/prometheus/go.mod

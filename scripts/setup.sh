@@ -9,7 +9,7 @@ set -euo pipefail
 # The reference init programs; job control and process tools; a slow FUSE file system; loop devices; the peers that the
 # benchmarks measure; Prometheus, of which only the binary is used.
 test_packages=(
-  tini dumb-init procps psmisc util-linux strace gcc libc6-dev
+  tini dumb-init runc iproute2 procps psmisc util-linux strace gcc libc6-dev
   python3-setproctitle python3-lmdb python3-fusepy libfuse2 bindfs fuse3 e2fsprogs
   sysstat iotop-c prometheus-process-exporter prometheus
 )
