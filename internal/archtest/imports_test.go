@@ -44,6 +44,7 @@ var rules = []rule{
 	{pkg: "otelio", may: []string{
 		"internal/snapshot", "internal/model", "internal/detect",
 		"go.opentelemetry.io/...", "google.golang.org/...", "golang.org/x/sys/unix",
+		"github.com/go-logr/logr", // the type of the SDK's own logger
 	}},
 	{pkg: "internal/doctor", may: []string{
 		"internal/snapshot", "internal/sampler/...", "golang.org/x/sys/unix", "github.com/prometheus/procfs/...",
