@@ -20,7 +20,9 @@ type checkpoints struct {
 	saves    uint64
 	prevSize map[string]int64 // of the last complete write by directory and rank
 	now      time.Duration
-	dirty    uint64 // bytes not on disk yet, now
+	totals   map[snapshot.ProcID]uint64 // what every live process has written
+	ended    []endedWriter              // lately
+	dirty    uint64                     // bytes not on disk yet, now
 	hasDirty bool
 }
 
@@ -39,6 +41,7 @@ type writer struct {
 func newCheckpoints(t *Thresholds, nextID func() uint64) *checkpoints {
 	return &checkpoints{
 		t: t, book: newFileBook(), writers: map[snapshot.ProcID]*writer{}, nextID: nextID, prevSize: map[string]int64{},
+		totals: map[snapshot.ProcID]uint64{},
 	}
 }
 
@@ -55,12 +58,53 @@ func (c *checkpoints) Observe(f *model.Frame) []Event {
 		c.dirty, c.hasDirty = f.Host.Dirty+f.Host.Writeback, true
 	}
 	c.book.read(f.Raw)
+	c.noteEnds(f)
 	c.readWriters(f)
 	c.adopt(f)
 	events := c.judge(f)
 	c.book.forget(c.now - historyKept)
 	c.forget()
 	return events
+}
+
+// endedWriter is a process that ended, and what it had written.
+type endedWriter struct {
+	id    snapshot.ProcID
+	at    time.Duration
+	total uint64
+}
+
+// noteEnds remembers what the processes that ended had written: their parents will seem to write it when they reap them.
+func (c *checkpoints) noteEnds(f *model.Frame) {
+	final := map[snapshot.ProcID]uint64{}
+	for i := range f.Raw.Exits {
+		if x := &f.Raw.Exits[i]; x.IO != nil {
+			final[x.ID] = max(x.IO.WChar, x.IO.WriteBytes)
+		}
+	}
+	for i := range f.Ended {
+		id := f.Ended[i].ID
+		c.ended = append(c.ended, endedWriter{id, f.Ended[i].At, max(final[id], c.totals[id])})
+		delete(c.totals, id)
+	}
+	for len(c.ended) > 0 && c.ended[0].at < c.now-historyKept {
+		c.ended = c.ended[1:]
+	}
+	for i := range f.Procs {
+		if io := f.Procs[i].Raw.IO; io != nil {
+			c.totals[f.Procs[i].ID] = max(io.WChar, io.WriteBytes)
+		}
+	}
+}
+
+// inherited is what processes that ended during an episode had written in their lives.
+func (c *checkpoints) inherited(e *episode) (sum uint64) {
+	for _, x := range c.ended {
+		if x.id != e.writer.id && x.at >= e.start-2*time.Second && x.at <= e.lastBusy+2*time.Second {
+			sum += x.total
+		}
+	}
+	return sum
 }
 
 // readWriters feeds every process that may write a checkpoint. Workers never do: what they write are caches.
@@ -146,8 +190,8 @@ func (c *checkpoints) adoptOne(r *fileRecord, f *model.Frame) {
 	var best *episode
 	var most time.Duration = -1
 	for _, e := range c.episodes {
-		if e.closed || !c.mayWrite(e, r) {
-			continue
+		if e.closed || !c.mayWrite(e, r) || !r.exact && r.end() == 0 && r.opened < e.start-time.Second && r.pos-r.first < 256<<10 {
+			continue // open for long and hardly written: a log
 		}
 		end := r.end()
 		if end == 0 {

@@ -80,6 +80,7 @@ type fileRecord struct {
 	moved   time.Duration   // 0: not seen
 	seen    time.Duration   // last sight of the open file
 	pos     int64
+	first   int64 // pos at the first sight
 	size    int64 // at the close, -1 when not known
 	synced  bool  // opened for synchronous or direct writes
 	append  bool
@@ -165,7 +166,7 @@ func (b *fileBook) sight(f *snapshot.OpenFile) {
 	}
 	r := b.open[f.Path]
 	if r == nil {
-		r = &fileRecord{path: f.Path, kind: kindOfFile(f.Path), opened: f.At, size: -1, created: f.Flags&flagReadWrite == 0}
+		r = &fileRecord{path: f.Path, kind: kindOfFile(f.Path), opened: f.At, size: -1, first: f.Pos, created: f.Flags&flagReadWrite == 0}
 		b.open[f.Path] = r
 	}
 	if f.Pos > r.pos || r.seen == 0 {

@@ -69,9 +69,14 @@ func (e *episode) account(s step) {
 		e.waited += s.length()
 	case s.kind == waitFileWrite:
 		e.waited += s.length()
-	case s.kind != waitNone && !s.kind.isRead() && s.kind != waitOther && s.kind != waitPageFault:
+	case elsewhere(s.before) && elsewhere(s.kind):
 		e.elsewhere += s.length()
 	}
+}
+
+// elsewhere says whether a main thread that is blocked in k is certainly not the one that writes.
+func elsewhere(k waitKind) bool {
+	return k != waitNone && k != waitOther && !k.isRead() && !k.isWrite()
 }
 
 // named says whether a file of the episode is named like a model state.
@@ -119,6 +124,8 @@ func (c *checkpoints) fits(e *episode, f *model.Frame) bool {
 		return false
 	case e.end != nil && e.end.Status != nil && e.end.Status.Core:
 		return false // the kernel wrote its core
+	case len(e.files) == 0 && e.busy <= 2*time.Second && c.inherited(e) >= e.written/2:
+		return false // the history of reaped children
 	}
 	return e.writer.owner == (snapshot.ProcID{}) || c.accounts == nil || c.accounts.hasStarted(e.writer.owner, e.start)
 }
@@ -212,7 +219,7 @@ func (e *episode) bounds() (start, end time.Duration) {
 		start = opened // the create event is the open itself; a burst before it would be another file's
 	} else {
 		for _, r := range e.files {
-			if r.end() != r.opened {
+			if r.end() != r.opened && r.opened > start-time.Second {
 				start = min(start, r.opened)
 			}
 		}

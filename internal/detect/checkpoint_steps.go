@@ -19,7 +19,8 @@ type step struct {
 	cpu      time.Duration // of all threads
 	mainRun  time.Duration // of the main thread, on a CPU or ready to be
 	hasMain  bool
-	kind     waitKind // of the main thread at its end
+	before   waitKind // what the main thread was blocked in at its beginning
+	kind     waitKind // ... and at its end
 }
 
 func (s *step) length() time.Duration { return s.to - s.from }
@@ -85,7 +86,7 @@ func (w *writerLog) steps(p *model.Proc, fast []*snapshot.FastSample) []step {
 func stepOf(a, b *ioReading) step {
 	s := step{
 		from: a.at, to: b.at, wchar: minus(b.io.WChar, a.io.WChar), dirtied: minus(b.io.WriteBytes, a.io.WriteBytes),
-		calls: minus(b.io.SyscW, a.io.SyscW), read: minus(b.io.RChar, a.io.RChar), kind: b.kind,
+		calls: minus(b.io.SyscW, a.io.SyscW), read: minus(b.io.RChar, a.io.RChar), before: a.kind, kind: b.kind,
 		cpu: max(0, b.cpu-a.cpu), mainRun: max(0, b.run-a.run), hasMain: a.main && b.main,
 	}
 	s.written = max(s.wchar, s.dirtied)

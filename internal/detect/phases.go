@@ -86,6 +86,10 @@ func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []
 		tl.around.workers = c.live
 		tl.around.ahead = c.ahead(a.t)
 	}
+	if d := p.Delta; d != nil && d.IO != nil {
+		tl.around.reading = float64(d.IO.RChar) > 1e6*d.Elapsed.Seconds()
+	}
+	tl.around.pressed = memoryPressure(f) >= a.t.MemoryPressure
 	a.watchPools(f, tl)
 	for _, s := range fast {
 		if s.At < p.Raw.At {
@@ -271,7 +275,15 @@ func phaseOf(k waitKind, c surround) int {
 		if loader {
 			return inData
 		}
-	case waitFileRead, waitFileMeta, waitPageFault, waitSocket:
+	case waitFileRead, waitFileMeta, waitPageFault:
+		switch {
+		case !loader:
+			return inData
+		case c.reading && k != waitPageFault || c.pressed:
+			return inOther
+		}
+		// Else pages of libraries that were evicted, or of code used for the first time: part of the step.
+	case waitSocket:
 		if !loader {
 			return inData
 		}
@@ -342,6 +354,17 @@ func (a *accounts) finish(at time.Duration) {
 		tl.ended = true
 	}
 	a.last = max(a.last, at)
+}
+
+// memoryPressure is the share of the frame in which tasks stalled for memory, of the job's cgroup where that is known.
+func memoryPressure(f *model.Frame) float64 {
+	share, scope := 0.0, ""
+	for _, p := range f.Pressure {
+		if p.Resource == "memory" && p.Kind == "some" && scope != "cgroup" {
+			share, scope = p.Share, p.Scope
+		}
+	}
+	return share
 }
 
 // fastByID sorts the fast lane's samples by process, oldest first.

@@ -20,7 +20,7 @@ type Thresholds struct {
 	PlateauGrowth        float64 `json:"plateau_growth" unit:"1" origin:"measured" doc:"growth of resident memory within plateau_seconds that still counts as none"`
 	AttachAgeSeconds     float64 `json:"attach_age_seconds" unit:"s" origin:"proposed" doc:"a rank that is older than this in the first frame was not seen starting: it is accounted from the first frame on"`
 	LongSyncSeconds      float64 `json:"long_sync_seconds" unit:"s" origin:"proposed" doc:"an unbroken wait in a collective of this length, while another rank is not in it, is a wait for that rank"`
-	SyncExcess           float64 `json:"sync_excess" unit:"1" origin:"proposed" doc:"share of the time by which a rank waits longer in collectives than the rank that waits least, before it counts as waiting for that rank: less is the jitter of equal ranks"`
+	SyncExcess           float64 `json:"sync_excess" unit:"1" origin:"NVRx (a rank under 0.75 of the best is a straggler)" doc:"share of the time by which a rank waits longer in collectives than the rank that waits least, before it counts as waiting for that rank: less is the jitter of equal ranks"`
 	SyncWindowSeconds    float64 `json:"sync_window_seconds" unit:"s" origin:"proposed" doc:"window of the comparison of ranks in collectives"`
 
 	// Stalls.
@@ -71,7 +71,7 @@ type Thresholds struct {
 func Default() Thresholds {
 	return Thresholds{
 		SettleSeconds: 1.5, StartupSettleSeconds: 7, PlateauSeconds: 4, PlateauGrowth: 0.03, AttachAgeSeconds: 10,
-		LongSyncSeconds: 1, SyncExcess: 0.1, SyncWindowSeconds: 10,
+		LongSyncSeconds: 1, SyncExcess: 0.25, SyncWindowSeconds: 10,
 
 		StallStretchSeconds: 1, StallWindowSeconds: 5, StallOpenShare: 0.2, StallCloseShare: 0.1,
 		FirstPoolGraceSeconds: 10, ConfidentStallSeconds: 20, CloseCandidates: 0.1,

@@ -63,6 +63,8 @@ type surround struct {
 	pin     bool // a pin-memory thread is known
 	ahead   bool // the workers wait for work
 	multi   bool // other ranks exist
+	reading bool // the rank itself reads a lot
+	pressed bool // memory is short
 }
 
 // reading is one reading of a main thread's cumulative times.
