@@ -128,7 +128,7 @@ func (r *reader) pairs(name string, secret bool) []keyValue {
 }
 
 // readSettings reads the OTEL_* variables. It cannot fail: what is malformed is said in problems and left out.
-func readSettings(lookup Lookup) settings {
+func readSettings(lookup Lookup, traceID string) settings {
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}
@@ -139,6 +139,7 @@ func readSettings(lookup Lookup) settings {
 		resource: r.pairs("OTEL_RESOURCE_ATTRIBUTES", false),
 	}
 	s.delta = readTemporality(r)
+	s.dropSpans = dropsTrace(r, traceID)
 	s.expoHist = r.choice("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram",
 		"explicit_bucket_histogram", "base2_exponential_bucket_histogram") == "base2_exponential_bucket_histogram"
 	if r.get("OTEL_CONFIG_FILE") != "" || r.get("OTEL_EXPERIMENTAL_CONFIG_FILE") != "" {

@@ -2,6 +2,7 @@ package otelio
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -36,6 +37,42 @@ type sender struct {
 	failingSince time.Time // zero while the endpoint answers
 	failures     int       // in a row
 	told         map[string]bool
+}
+
+// delivery is what the senders of a run share.
+type delivery struct {
+	dir     string // the run folder, "" without one
+	log     *slog.Logger
+	problem func(string)
+	closing <-chan struct{}
+}
+
+// senders makes a spool and a sender for each signal that has a target. Signals with the same gRPC target share a
+// connection.
+func (d delivery) senders(set settings, spools *[numSignals]*spool) (senders []*sender, clients []client) {
+	shared := map[string]client{}
+	for sig := range numSignals {
+		t := set.targets[sig]
+		if t == nil {
+			continue
+		}
+		key := fmt.Sprint(*t)
+		c := shared[key]
+		if c == nil || t.protocol != "grpc" {
+			var err error
+			if c, err = newClient(t); err != nil {
+				d.log.Warn("Telemetry is not sent", "signal", sig.String(), "cause", err)
+				d.problem(fmt.Sprintf("%s are not sent: %v", sig, err))
+				continue
+			}
+			shared[key] = c
+			clients = append(clients, c)
+		}
+		spools[sig] = newSpool(sig, d.dir)
+		senders = append(senders, &sender{sig: sig, spool: spools[sig], client: c, endpoint: t.endpoint, log: d.log,
+			problem: d.problem, closing: d.closing, done: make(chan struct{}), told: map[string]bool{}})
+	}
+	return senders, clients
 }
 
 // run delivers until the spool is empty after closing, or the context ends.

@@ -81,7 +81,7 @@ func New(ctx context.Context, cfg Config) (*Sink, error) {
 	if cfg.Procfs == "" {
 		cfg.Procfs = "/proc"
 	}
-	s := &Sink{cfg: cfg, log: cfg.Logger, set: readSettings(cfg.Lookup), lost: map[string]uint64{},
+	s := &Sink{cfg: cfg, log: cfg.Logger, set: readSettings(cfg.Lookup, cfg.Run.Trace.TraceID), lost: map[string]uint64{},
 		batches: make(chan batch, waitingBatches), encoded: make(chan struct{}), closing: make(chan struct{})}
 	for _, p := range s.set.problems {
 		s.log.Warn(p)
@@ -111,7 +111,7 @@ func (s *Sink) start(ctx context.Context) error {
 	// The senders outlive ctx, which is New's: Close ends them.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
-	s.makeSenders()
+	s.senders, s.clients = s.delivery().senders(s.set, &s.spools)
 	if s.cfg.Dir != "" {
 		s.journal = &journal{dir: s.cfg.Dir, log: s.log, spools: s.spools, lines: make(chan line, waitingLines),
 			ready: make(chan struct{}), sent: make(chan struct{}), done: make(chan struct{})}
@@ -143,30 +143,9 @@ func (s *Sink) start(ctx context.Context) error {
 	return nil
 }
 
-// makeSenders makes a spool and a sender for each signal that has a target. Signals with the same gRPC target share a
-// connection.
-func (s *Sink) makeSenders() {
-	shared := map[string]client{}
-	for sig := range numSignals {
-		t := s.set.targets[sig]
-		if t == nil {
-			continue
-		}
-		key := fmt.Sprint(*t)
-		c := shared[key]
-		if c == nil || t.protocol != "grpc" {
-			var err error
-			if c, err = newClient(t); err != nil {
-				s.problem(fmt.Sprintf("%s are not sent: %v", sig, err))
-				continue
-			}
-			shared[key] = c
-			s.clients = append(s.clients, c)
-		}
-		s.spools[sig] = newSpool(sig, s.cfg.Dir)
-		s.senders = append(s.senders, &sender{sig: sig, spool: s.spools[sig], client: c, endpoint: t.endpoint, log: s.log,
-			problem: s.problem, closing: s.closing, done: make(chan struct{}), told: map[string]bool{}})
-	}
+// delivery is what the senders share.
+func (s *Sink) delivery() delivery {
+	return delivery{dir: s.cfg.Dir, log: s.log, problem: s.problem, closing: s.closing}
 }
 
 // Problems returns what is wrong with the settings and the delivery, one line each, for the summary.
@@ -352,8 +331,19 @@ func (s *Sink) Close(ctx context.Context, out model.Outcome) error {
 
 // undelivered says what the endpoint did not take.
 func (s *Sink) undelivered() error {
+	text := undelivered(s.spools, s.cfg.Dir)
+	if text == "" {
+		return nil
+	}
+	s.log.Warn(text)
+	s.problem(text)
+	return errors.New(text)
+}
+
+// undelivered is one line about what is left in the spools, "" when they are empty.
+func undelivered(spools [numSignals]*spool, dir string) string {
 	var parts []string
-	for sig, sp := range s.spools {
+	for sig, sp := range spools {
 		if sp == nil {
 			continue
 		}
@@ -361,18 +351,13 @@ func (s *Sink) undelivered() error {
 			parts = append(parts, fmt.Sprintf("%d of %s", left+int(dropped), signal(sig)))
 		}
 	}
-	if len(parts) == 0 {
-		return nil
+	switch {
+	case len(parts) == 0:
+		return ""
+	case dir == "":
+		return "OTLP requests not delivered: " + strings.Join(parts, ", ") + "; they are lost, because there is no run folder"
 	}
-	text := "OTLP requests not delivered: " + strings.Join(parts, ", ")
-	if s.cfg.Dir != "" {
-		text += "; send them later with: ptlaunch replay --otlp " + s.cfg.Dir
-	} else {
-		text += "; they are lost, because there is no run folder"
-	}
-	s.log.Warn(text)
-	s.problem(text)
-	return errors.New(text)
+	return "OTLP requests not delivered: " + strings.Join(parts, ", ") + "; send them later with: ptlaunch replay --otlp " + dir
 }
 
 // waitFor waits for a channel to be closed, or the context.
