@@ -35,7 +35,7 @@ func (a *amounts) add(o *amounts) {
 type credit struct {
 	io      ioFields
 	child   *member
-	expires uint64 // the step after which we no longer expect the jump; 0: never
+	expires uint64 // the step after which we no longer expect the jump
 }
 
 // creditSteps is how long a jump may be late. The reaper is read before the child in one pass, and reaps it in between: then
@@ -50,8 +50,13 @@ type account struct {
 	ownTotal ioFields // its own share so far
 	ended    ioFields // of that, done by threads that have ended: a lower bound
 	ownPrev  ioFields // its own share of the step before
+	wasSure  bool     // the own share of the step before was known from the threads
+	debt     ioFields // booked as its own, and known by now to have been a child's
 	credits  []credit
-	counted  bool // as a holder of its worker slot
+	// unexplained waits, since the step unexplainedAt, for the end of a child that explains it.
+	unexplained   ioFields
+	unexplainedAt uint64
+	counted       bool // as a holder of its worker slot
 }
 
 // settleAccounts takes the step's growth of every counter and books it: to the process's own series, or to that of the
@@ -164,6 +169,10 @@ func (b *Builder) settleDead(m *member, e *snapshot.Exit) {
 			b.settleIO(m, fieldsOf(e.IO), nil, dsys)
 		}
 	}
+	if !a.unexplained.zero() {
+		a.held.io = a.held.io.plus(b.bookUnseen(m, a.unexplained, 0))
+		a.unexplained = ioFields{}
+	}
 	reaper := b.reaperOf(m)
 	if reaper == nil {
 		return
@@ -213,35 +222,75 @@ func (b *Builder) settleIO(m *member, cur ioFields, own *snapshot.IO, system tim
 			share, sure = step.min(grew), true
 		}
 	}
-	rest := step
-	if sure {
-		rest = step.less(share)
-	}
 	var children []*member
-	kept := a.credits[:0]
-	for _, c := range a.credits {
-		switch {
-		case rest.covers(c.io):
-			rest = rest.less(c.io)
-			children = append(children, c.child)
-		case c.expires == 0 || b.seq < c.expires:
-			if c.expires == b.seq+creditSteps && a.ownPrev.covers(c.io) && !c.io.zero() {
-				// The jump came before the child was seen to be gone: its own share was overstated in the step before.
-				c.expires = 0
-			}
-			kept = append(kept, c)
-		}
-	}
-	a.credits = kept
 	if sure {
-		share = share.plus(b.bookRest(m, rest, children, system))
+		rest := step.less(share).plus(a.unexplained)
+		var theirs ioFields
+		if theirs, children = a.match(rest, step.plus(a.unexplained), b.seq); len(children) > 0 {
+			b.bookChildren(rest.less(theirs), children)
+			a.unexplained, a.unexplainedAt = ioFields{}, 0
+			share = share.less(theirs.less(rest))
+		} else {
+			share = share.plus(b.bookUnseen(m, rest, system))
+		}
 	} else {
-		share = rest
+		if theirs, late := a.match(a.unexplained, a.unexplained, b.seq); len(late) > 0 {
+			b.bookChildren(a.unexplained.less(theirs), late)
+			a.unexplained, a.unexplainedAt = ioFields{}, 0
+		}
+		var theirs ioFields
+		theirs, children = a.match(step, step, b.seq)
+		share = step.less(theirs)
+		a.suspect(b.seq)
 	}
+	a.wasSure = sure
+	paid := share.min(a.debt)
+	share, a.debt = share.less(paid), a.debt.less(paid)
 	a.ownTotal = a.ownTotal.plus(share)
 	a.ownPrev = share
 	a.held.io = a.held.io.plus(share)
 	return share, len(children) > 0, true
+}
+
+// match finds the reaped children whose totals are in a growth, and returns the sum of these. likely is the part of the growth
+// that is not the process's own as far as we know, most is all of it. A child whose total is not in there has not been
+// reaped yet, or its jump is not read yet.
+func (a *account) match(likely, most ioFields, seq uint64) (theirs ioFields, children []*member) {
+	if len(a.credits) == 0 {
+		return theirs, nil
+	}
+	kept := a.credits[:0]
+	for _, c := range a.credits {
+		sum := theirs.plus(c.io)
+		switch {
+		case !most.zero() && most.covers(sum) && likely.holdsHalf(sum):
+			theirs = sum
+			children = append(children, c.child)
+		case seq < c.expires:
+			kept = append(kept, c)
+		}
+	}
+	clear(a.credits[len(kept):])
+	a.credits = kept
+	return theirs, children
+}
+
+// suspect looks at the children that have just ended without a jump in this step: if the step before was large enough, it held
+// the jump already. It was booked as the process's own then, and is taken out of what it does from now on.
+func (a *account) suspect(seq uint64) {
+	if a.wasSure {
+		return
+	}
+	kept := a.credits[:0]
+	for _, c := range a.credits {
+		if c.expires == seq+creditSteps && !c.io.zero() && a.ownPrev.covers(c.io) {
+			a.debt = a.debt.plus(c.io)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	clear(a.credits[len(kept):])
+	a.credits = kept
 }
 
 // threadSlack is how far the sum over the threads may fall behind in one step without saying that a thread ended which had
@@ -262,56 +311,67 @@ func (a *account) ownGrowth(own ioFields) (grew ioFields, ok bool) {
 	return own.less(a.ownTotal.less(a.ended)), ok
 }
 
-// unseenSlack is the growth beyond a process's own that is not worth a thought when nobody died.
+// bookChildren books what a process's counters grew by beyond its own share and the known totals of the children that were
+// reaped: what these did after their last reading, their own children included.
+func (b *Builder) bookChildren(rest ioFields, children []*member) {
+	for i, c := range children {
+		c.acct.held.io = c.acct.held.io.plus(rest.share(i, len(children)))
+		c.acct.held.hasIO = true
+		b.late = append(b.late, c) // some of them ended in an earlier step
+	}
+}
+
+// unseenSlack is a growth beyond a process's own that is not worth a thought when nobody died.
 const unseenSlack = 64 << 10
 
 // threadRate is a rate that no thread exceeds when it copies to or from the page cache, in bytes per second of system time.
 const threadRate = 4 << 30
 
-// bookRest books what a process's counters grew by beyond its own share and the known totals of the children reaped in this
-// step: what these did after their last reading, their own children included, or what children did that were never seen. It
-// returns the part that is the process's own after all.
-func (b *Builder) bookRest(m *member, rest ioFields, children []*member, system time.Duration) ioFields {
-	if rest.zero() {
-		return rest
-	}
-	if n := len(children); n > 0 {
-		for i, c := range children {
-			c.acct.held.io = c.acct.held.io.plus(rest.share(i, n))
-			c.acct.held.hasIO = true
-			if c.mark != b.seq { // died in an earlier step, or in this one: booked again at the end of it
-				b.late = append(b.late, c)
-			}
-		}
-		return ioFields{}
-	}
+// unseenSteps is how long a growth without a cause waits for one: the reaper may be read after it has reaped a child that was
+// read before.
+const unseenSteps = 2
+
+// bookUnseen books a growth beyond a process's own share for which no child is known to have ended: children that were never
+// seen alive, or a thread that came and went. It returns what is the process's own after all.
+func (b *Builder) bookUnseen(m *member, rest ioFields, system time.Duration) ioFields {
+	a := &m.acct
 	most := max(rest[ioRChar], rest[ioWChar], rest[ioReadBytes], rest[ioWriteBytes])
 	if most <= unseenSlack {
+		a.unexplained, a.unexplainedAt = ioFields{}, 0
 		return rest
 	}
+	var slots []Series
 	// Workers read, checkpoints write.
-	if m.Role == RoleRank && m.life != nil && max(rest[ioRChar], rest[ioReadBytes]) >= max(rest[ioWChar], rest[ioWriteBytes]) {
-		if slots := m.life.churning(); len(slots) > 0 {
-			for i, key := range slots {
-				b.totals.at(key, m.start).add(&amounts{io: rest.share(i, len(slots)), hasIO: true})
-			}
-			return ioFields{}
-		}
+	if m.Role == RoleRank && max(rest[ioRChar], rest[ioReadBytes]) >= max(rest[ioWChar], rest[ioWriteBytes]) {
+		slots = m.life.churning()
 	}
-	if float64(most) <= (system+b.cfg.ClockTick).Seconds()*threadRate {
+	if a.unexplainedAt == 0 && len(slots) == 0 && float64(most) <= (system+b.cfg.ClockTick).Seconds()*threadRate {
 		return rest // a thread that came and went: copying costs system time, reaping does not
 	}
-	b.totals.at(Series{RoleHelper, None, None, None}, m.start).add(&amounts{io: rest, hasIO: true})
+	if a.unexplainedAt == 0 {
+		a.unexplainedAt = b.seq
+	}
+	if m.raw != nil && b.seq < a.unexplainedAt+unseenSteps {
+		a.unexplained = rest
+		return ioFields{}
+	}
+	a.unexplained, a.unexplainedAt = ioFields{}, 0
+	if len(slots) == 0 {
+		slots = []Series{{RoleHelper, None, None, None}}
+	}
+	for i, key := range slots {
+		b.totals.at(key, m.start).add(&amounts{io: rest.share(i, len(slots)), hasIO: true})
+	}
 	return ioFields{}
 }
 
 // churning are the series of a rank's worker slots while workers come and go between two readings; nil while a pool lives on.
 func (r *rankLife) churning() []Series {
-	if len(r.loaders) == 0 {
+	if r == nil || len(r.loaders) == 0 {
 		return nil
 	}
 	for _, p := range r.pools {
-		if p.firstEnd == 0 && p.settled {
+		if p.firstEnd == 0 && p.settled && p.alive > 0 {
 			return nil
 		}
 	}

@@ -58,7 +58,7 @@ func (b *Builder) decide(m *member) bool {
 	if m.raw == nil && m.rule >= 0 {
 		return b.decideEnded(m)
 	}
-	if m.orphan && m.rule >= 0 && !m.Undecided && m.Role != RoleOther {
+	if m.orphan && m.rule >= 0 && !m.Undecided && m.Role != RoleOther && m.Role != RoleRank {
 		return false // what it was born below is gone: what we found then stands
 	}
 	v := view{member: m, above: above(m), now: b.now}

@@ -106,3 +106,14 @@ func (f ioFields) covers(g ioFields) bool {
 	}
 	return true
 }
+
+// holdsHalf is true when f has at least half of each large field of g: the two are read at different moments, and one of them
+// is an estimate.
+func (f ioFields) holdsHalf(g ioFields) bool {
+	for i := range f {
+		if g[i] > unseenSlack && f[i] < g[i]/2 {
+			return false
+		}
+	}
+	return true
+}

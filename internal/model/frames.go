@@ -21,8 +21,13 @@ func (b *Builder) bury() []Ended {
 		}
 		e.Orphaned = m.Role != RoleRank && m.life != nil && m.life.member == nil
 		out = append(out, e)
+	}
+	for _, m := range b.dead {
 		if m.Role == RoleRank && m.life != nil {
-			m.life.End, m.life.Status, m.life.member = e.At, e.Status, nil
+			m.life.End, m.life.member = m.end, nil
+			if x := b.exits[m.id]; x != nil {
+				m.life.Status = x.Status
+			}
 		}
 		delete(b.members, m.id)
 		delete(b.infos, m.id)
