@@ -20,7 +20,6 @@ import (
 	"github.com/ptlaunch/ptlaunch/internal/sampler/mounts"
 	"github.com/ptlaunch/ptlaunch/internal/sampler/network"
 	"github.com/ptlaunch/ptlaunch/internal/sampler/nvml"
-	"github.com/ptlaunch/ptlaunch/internal/sampler/psi"
 	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
 
@@ -56,7 +55,6 @@ func parts(o observation, log *slog.Logger) []sampler.Part {
 	topology := blockdev.Topology{Sysfs: o.cfg.Sysfs}
 	out := []sampler.Part{
 		hostfs.New(o.cfg.Procfs),
-		psi.System(o.cfg.Procfs),
 		blockdev.New(o.cfg.Procfs, topology),
 		mounts.New(o.cfg.Procfs, topology),
 		network.New(o.cfg.Procfs, o.cfg.Sysfs),
