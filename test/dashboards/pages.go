@@ -47,7 +47,7 @@ func oneRun() *dashboard.DashboardBuilder {
 	d := base("ptlaunch-run", "One run", "Where each rank's wall time goes, and what holds it back").
 		WithVariable(choice("service", "Service", "label_values(pytorch_rank_time_seconds_total, service_name)", false)).
 		WithVariable(choice("run", "Run", `label_values(pytorch_rank_time_seconds_total{service_name="$service"}, ptlaunch_run_id)`, false)).
-		Annotation(mark("Checkpoint", "blue", `sum by (pytorch_checkpoint_mode) (increase(pytorch_checkpoint_duration_seconds_count{`+inRun+`}[15s])) > 0`, "{{pytorch_checkpoint_mode}} checkpoint written")).
+		Annotation(mark("Checkpoint", "blue", `sum by (pytorch_checkpoint_mode) (increase(pytorch_checkpoint_duration_seconds_count{`+inRun+`}[1m])) > 0`, "{{pytorch_checkpoint_mode}} checkpoint written")).
 		Annotation(mark("Stall", "red", `sum by (pytorch_stall_cause) (rate(pytorch_stall_time_seconds_total{`+inRun+`}[1m])) > 0.2`, "{{pytorch_stall_cause}}"))
 	timeBudget(d)
 	dataAndStorage(d)

@@ -64,7 +64,7 @@ func serve(t *testing.T, ready func() error, environ []string, command ...string
 		cmd.Wait()
 		if t.Failed() {
 			text, _ := os.ReadFile(log)
-			t.Logf("%s said:\n%s", filepath.Base(command[0]), tail(string(text), 3000))
+			t.Logf("%s said:\n%s", filepath.Base(command[0]), tail(string(text), 1000))
 		}
 	})
 	eventually(t, filepath.Base(command[0])+" to be ready", ready)
@@ -205,14 +205,17 @@ func startPrometheus(t *testing.T) prometheus {
 	return p
 }
 
-// sample is one series of an instant query's answer.
+// sample is one series of an answer: its labels and its last value.
 type sample struct {
 	Metric map[string]string
 	Value  float64
 }
 
+// query evaluates an expression over the last ten minutes, as a panel or an annotation would, and returns the series found.
 func (p prometheus) query(expr string) ([]sample, error) {
-	body, err := get(p.url + "/api/v1/query?query=" + url.QueryEscape(expr))
+	now := time.Now()
+	body, err := get(fmt.Sprintf("%s/api/v1/query_range?query=%s&start=%d&end=%d&step=5",
+		p.url, url.QueryEscape(expr), now.Add(-10*time.Minute).Unix(), now.Unix()))
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +223,7 @@ func (p prometheus) query(expr string) ([]sample, error) {
 		Data struct {
 			Result []struct {
 				Metric map[string]string
-				Value  [2]any
+				Values [][2]any
 			}
 		}
 	}
@@ -230,7 +233,7 @@ func (p prometheus) query(expr string) ([]sample, error) {
 	var out []sample
 	for _, r := range answer.Data.Result {
 		s := sample{Metric: r.Metric}
-		if _, err := fmt.Sscan(fmt.Sprint(r.Value[1]), &s.Value); err != nil {
+		if _, err := fmt.Sscan(fmt.Sprint(r.Values[len(r.Values)-1][1]), &s.Value); err != nil {
 			return nil, err
 		}
 		out = append(out, s)
