@@ -33,9 +33,9 @@ func (a *amounts) add(o *amounts) {
 
 // credit is the I/O of a dead child that its reaper's counters will jump by, or have jumped by.
 type credit struct {
-	io      ioFields
-	child   *member
-	expires uint64 // the step after which we no longer expect the jump
+	io    ioFields
+	child *member
+	tries int // readings of the reaper in which the jump may still come
 }
 
 // creditSteps is how long a jump may be late. The reaper is read before the child in one pass, and reaps it in between: then
@@ -178,7 +178,7 @@ func (b *Builder) settleDead(m *member, e *snapshot.Exit) {
 		return
 	}
 	if a.last != nil {
-		reaper.acct.credits = append(reaper.acct.credits, credit{io: *a.last, child: m, expires: b.seq + creditSteps})
+		reaper.acct.credits = append(reaper.acct.credits, credit{io: *a.last, child: m, tries: creditSteps})
 	}
 	reaper.acct.credits = append(reaper.acct.credits, a.credits...)
 }
@@ -226,7 +226,7 @@ func (b *Builder) settleIO(m *member, cur ioFields, own *snapshot.IO, system tim
 	if sure {
 		rest := step.less(share).plus(a.unexplained)
 		var theirs ioFields
-		if theirs, children = a.match(rest, step.plus(a.unexplained), b.seq); len(children) > 0 {
+		if theirs, children = a.match(rest, step.plus(a.unexplained)); len(children) > 0 {
 			b.bookChildren(rest.less(theirs), children)
 			a.unexplained, a.unexplainedAt = ioFields{}, 0
 			share = share.less(theirs.less(rest))
@@ -234,14 +234,16 @@ func (b *Builder) settleIO(m *member, cur ioFields, own *snapshot.IO, system tim
 			share = share.plus(b.bookUnseen(m, rest, system))
 		}
 	} else {
-		if theirs, late := a.match(a.unexplained, a.unexplained, b.seq); len(late) > 0 {
-			b.bookChildren(a.unexplained.less(theirs), late)
-			a.unexplained, a.unexplainedAt = ioFields{}, 0
+		if !a.unexplained.zero() {
+			if theirs, late := a.match(a.unexplained, a.unexplained); len(late) > 0 {
+				b.bookChildren(a.unexplained.less(theirs), late)
+				a.unexplained, a.unexplainedAt = ioFields{}, 0
+			}
 		}
 		var theirs ioFields
-		theirs, children = a.match(step, step, b.seq)
+		theirs, children = a.match(step, step)
 		share = step.less(theirs)
-		a.suspect(b.seq)
+		a.suspect()
 	}
 	a.wasSure = sure
 	paid := share.min(a.debt)
@@ -255,7 +257,7 @@ func (b *Builder) settleIO(m *member, cur ioFields, own *snapshot.IO, system tim
 // match finds the reaped children whose totals are in a growth, and returns the sum of these. likely is the part of the growth
 // that is not the process's own as far as we know, most is all of it. A child whose total is not in there has not been
 // reaped yet, or its jump is not read yet.
-func (a *account) match(likely, most ioFields, seq uint64) (theirs ioFields, children []*member) {
+func (a *account) match(likely, most ioFields) (theirs ioFields, children []*member) {
 	if len(a.credits) == 0 {
 		return theirs, nil
 	}
@@ -266,7 +268,8 @@ func (a *account) match(likely, most ioFields, seq uint64) (theirs ioFields, chi
 		case !most.zero() && most.covers(sum) && likely.holdsHalf(sum):
 			theirs = sum
 			children = append(children, c.child)
-		case seq < c.expires:
+		case c.tries > 1:
+			c.tries--
 			kept = append(kept, c)
 		}
 	}
@@ -277,13 +280,13 @@ func (a *account) match(likely, most ioFields, seq uint64) (theirs ioFields, chi
 
 // suspect looks at the children that have just ended without a jump in this step: if the step before was large enough, it held
 // the jump already. It was booked as the process's own then, and is taken out of what it does from now on.
-func (a *account) suspect(seq uint64) {
+func (a *account) suspect() {
 	if a.wasSure {
 		return
 	}
 	kept := a.credits[:0]
 	for _, c := range a.credits {
-		if c.expires == seq+creditSteps && !c.io.zero() && a.ownPrev.covers(c.io) {
+		if c.tries == creditSteps-1 && !c.io.zero() && a.ownPrev.covers(c.io) {
 			a.debt = a.debt.plus(c.io)
 			continue
 		}
@@ -314,8 +317,19 @@ func (a *account) ownGrowth(own ioFields) (grew ioFields, ok bool) {
 // bookChildren books what a process's counters grew by beyond its own share and the known totals of the children that were
 // reaped: what these did after their last reading, their own children included.
 func (b *Builder) bookChildren(rest ioFields, children []*member) {
+	var known ioFields
+	for _, c := range children {
+		known = known.plus(*c.acct.last)
+	}
 	for i, c := range children {
-		c.acct.held.io = c.acct.held.io.plus(rest.share(i, len(children)))
+		// Who did much before did most of the rest.
+		part := rest
+		if i < len(children)-1 {
+			part = rest.part(*c.acct.last, known)
+			known = known.less(*c.acct.last)
+		}
+		rest = rest.less(part)
+		c.acct.held.io = c.acct.held.io.plus(part)
 		c.acct.held.hasIO = true
 		b.late = append(b.late, c) // some of them ended in an earlier step
 	}

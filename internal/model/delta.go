@@ -117,3 +117,15 @@ func (f ioFields) holdsHalf(g ioFields) bool {
 	}
 	return true
 }
+
+// part is f times g/of, field by field: half of it where of is nothing.
+func (f ioFields) part(g, of ioFields) ioFields {
+	for i := range f {
+		weight := 0.5
+		if of[i] > 0 {
+			weight = float64(g[i]) / float64(of[i])
+		}
+		f[i] = min(f[i], uint64(float64(f[i])*weight))
+	}
+	return f
+}
