@@ -54,7 +54,7 @@ type fdWalk struct {
 	pid   int32
 	dir   int
 	files bool
-	ways  map[string]uint8 // pipe -> 1 read, 2 write
+	ways  map[string]uint8 // of a pipe: reads, writes
 	out   FDs
 }
 
@@ -68,7 +68,7 @@ func (w *fdWalk) look(fd int32) error {
 	link := buf[:n]
 	switch {
 	case bytes.HasPrefix(link, []byte("pipe:[")):
-		w.pipe(name, string(link))
+		return w.pipe(fd, string(link))
 	case bytes.HasPrefix(link, []byte("/dev/nvidia")):
 		if minor, err := strconv.ParseUint(string(link[len("/dev/nvidia"):]), 10, 16); err == nil {
 			w.addMinor(int32(minor))
@@ -79,26 +79,37 @@ func (w *fdWalk) look(fd int32) error {
 	return nil
 }
 
-// pipe notes a pipe that is held for both reading and writing: what multiprocessing queues look like. The mode bits of the
-// link itself say which way a descriptor goes.
-func (w *fdWalk) pipe(name, link string) {
-	var st unix.Stat_t
-	if err := unix.Fstatat(w.dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return
+// pipe notes a pipe that is held for both reading and writing: what multiprocessing queues look like. The flags in fdinfo say
+// which way a descriptor goes.
+func (w *fdWalk) pipe(fd int32, link string) error {
+	b, err := w.fs.read(w.fs.PIDPath(w.pid, "fdinfo/"+strconv.Itoa(int(fd))), 4096)
+	if err != nil {
+		return err
+	}
+	f, err := ParseFDInfo(b)
+	if err != nil {
+		return err
+	}
+	way := uint8(reads | writes)
+	switch f.Flags & unix.O_ACCMODE {
+	case unix.O_RDONLY:
+		way = reads
+	case unix.O_WRONLY:
+		way = writes
 	}
 	before := w.ways[link]
-	way := before
-	if st.Mode&unix.S_IRUSR != 0 {
-		way |= 1
-	}
-	if st.Mode&unix.S_IWUSR != 0 {
-		way |= 2
-	}
-	w.ways[link] = way
-	if before != 3 && way == 3 && len(w.out.Pipes) < maxPipes {
+	w.ways[link] = before | way
+	if before != reads|writes && before|way == reads|writes && len(w.out.Pipes) < maxPipes {
 		w.out.Pipes = append(w.out.Pipes, link)
 	}
+	return nil
 }
+
+// The ways a pipe is held.
+const (
+	reads  = 1
+	writes = 2
+)
 
 func (w *fdWalk) addMinor(minor int32) {
 	for _, m := range w.out.NVidia {
