@@ -119,8 +119,9 @@ func (s *sender) settle(ctx context.Context, e *entry, body []byte, a answer) {
 		s.tell("refused", slog.LevelWarn, "OTLP endpoint refuses an item; the others are delivered without it", "cause", a.err)
 		s.spool.pop(e)
 	default:
-		if ctx.Err() != nil {
-			return // our own deadline, not the endpoint's fault
+		if ctx.Err() != nil { // our own deadline, perhaps not the endpoint's fault
+			s.remember("away", "OTLP endpoint did not answer before the end ("+s.endpoint+")")
+			return
 		}
 		s.failed(a)
 		s.wait(ctx, a)

@@ -3,6 +3,8 @@ package otlptest
 import (
 	"context"
 	"crypto/tls"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -127,7 +129,8 @@ func (s *Server) Start(t testing.TB) {
 	collogs.RegisterLogsServiceServer(gs, logsService{s: s})
 	// Requests hang on this context, so that Stop ends them.
 	ctx, cancel := context.WithCancel(context.Background())
-	hs := &http.Server{Handler: s, BaseContext: func(net.Listener) context.Context { return ctx }, ReadHeaderTimeout: 10 * time.Second}
+	hs := &http.Server{Handler: s, BaseContext: func(net.Listener) context.Context { return ctx }, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0)} // failed handshakes are what some tests are about
 	var done sync.WaitGroup
 	done.Go(func() { _ = gs.Serve(grpcListener) })
 	done.Go(func() { _ = hs.Serve(httpListener) })
