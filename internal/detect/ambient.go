@@ -38,8 +38,8 @@ type ambient struct {
 	iopsLimit float64
 	hasPSI    bool
 	hasHost   bool
-	mounts    []string // "/mnt/data (nfs4)" of remote mounts in use
-	local     int      // mounts on block devices in use by the job
+	mounts    []string       // "/mnt/data (nfs4)" of remote mounts in use
+	reads     map[string]int // data files seen open, by "mount (type)"
 }
 
 func (a *ambient) add(o *ambient) {
@@ -51,6 +51,12 @@ func (a *ambient) add(o *ambient) {
 	*a = *o
 	for i, x := range kept.sums() {
 		*a.sums()[i] = *x
+	}
+	a.reads = map[string]int{}
+	for _, m := range []map[string]int{kept.reads, o.reads} {
+		for k, n := range m {
+			a.reads[k] += n
+		}
 	}
 	if o.devName == "" {
 		a.devName = kept.devName
@@ -226,8 +232,18 @@ func (a *ambient) mountsOf(f *model.Frame) {
 			}
 		case m.Remote || strings.HasPrefix(m.FSType, "fuse") || strings.HasPrefix(m.FSType, "nfs"):
 			a.mounts = append(a.mounts, m.Mountpoint+" ("+m.FSType+")")
-		case m.Device != "":
-			a.local++
+		}
+	}
+	a.reads = map[string]int{}
+	for i := range f.Raw.Files {
+		o := &f.Raw.Files[i]
+		if o.Flags&(flagWriteOnly|flagReadWrite) != 0 || isProgram(o.Path) {
+			continue
+		}
+		for j := range f.Raw.Mounts {
+			if m := &f.Raw.Mounts[j]; m.ID == o.MountID {
+				a.reads[m.Mountpoint+" ("+m.FSType+")"]++
+			}
 		}
 	}
 }
@@ -237,4 +253,11 @@ type timed struct {
 	at   time.Duration
 	crew *crew
 	amb  *ambient
+}
+
+// isProgram says whether a file is code rather than data: libraries and Python's own files stay open, too.
+func isProgram(path string) bool {
+	return strings.HasPrefix(path, "/usr/") || strings.HasPrefix(path, "/lib") || strings.HasPrefix(path, "/dev/") ||
+		strings.HasPrefix(path, "/proc/") || strings.Contains(path, ".so") || strings.HasSuffix(path, ".py") ||
+		strings.HasSuffix(path, ".pyc")
 }

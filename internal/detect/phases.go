@@ -91,6 +91,7 @@ func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []
 	}
 	tl.around.pressed = memoryPressure(f) >= a.t.MemoryPressure
 	a.watchPools(f, tl)
+	before := len(tl.slices)
 	for _, s := range fast {
 		if s.At < p.Raw.At {
 			tl.advance(readingOf(s.At, s.State, s.Sched, s.Wait))
@@ -98,7 +99,11 @@ func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []
 	}
 	tl.advance(readingOf(p.Raw.At, p.Raw.State, p.Raw.Sched, p.Raw.Wait))
 	if !tl.start.done {
-		tl.start.observe(p, tl.pools.firstBirth, a.gpus.busy(tl, p.Info) > 0.05, a.t)
+		tl.start.firstBirth, tl.start.lastBirth = tl.pools.firstBirth, tl.pools.firstLast
+		for i := before; i < len(tl.slices); i++ {
+			tl.start.slice(&tl.slices[i])
+		}
+		tl.start.observe(p, a.gpus.busy(tl, p.Info) > 0.05, a.t)
 	}
 	a.gpus.attach(tl, p.Info)
 }
@@ -125,8 +130,15 @@ func (a *accounts) watchPools(f *model.Frame, tl *timeline) {
 				last = max(last, p.Start)
 			}
 		}
+		if pool.End > 0 {
+			tl.pools.ended = max(tl.pools.ended, pool.End)
+		}
 		if tl.pools.see(pool, first, last) {
-			tl.forks = append(tl.forks, window{first, last})
+			begin := first
+			if e := tl.pools.ended; e > 0 && e < first && first-e <= time.Second {
+				begin = e // joining the old ones and making the new ones is one pause
+			}
+			tl.forks = append(tl.forks, window{begin, last})
 			if len(tl.forks) > 8 {
 				tl.forks = tl.forks[1:]
 			}
@@ -141,6 +153,8 @@ type poolWatch struct {
 	generations int
 	newest      time.Duration
 	firstBirth  time.Duration
+	ended       time.Duration // when the latest generation ended
+	firstLast   time.Duration // the last birth of the first generation
 	lastBirth   time.Duration
 	waiting     bool // for the first batch of the newest generation
 }
@@ -152,11 +166,16 @@ func (w *poolWatch) see(p *model.Pool, first, last time.Duration) bool {
 	}
 	if first > w.newest {
 		w.newest, w.lastBirth, w.waiting = first, last, true
-		w.generations++
+		if w.generations++; w.generations == 1 {
+			w.firstLast = last
+		}
 		return true
 	}
 	if first == w.newest {
 		w.lastBirth = max(w.lastBirth, last)
+	}
+	if w.generations == 1 {
+		w.firstLast = w.lastBirth
 	}
 	return false
 }
@@ -169,10 +188,14 @@ func (a *accounts) book(final bool) map[*timeline][]slice {
 		if !tl.start.done {
 			delay = seconds(a.t.StartupSettleSeconds)
 		}
-		begin := tl.open
+		begin, quiet := tl.open, a.quietFrom(tl)
 		for tl.open < len(tl.slices) {
 			s := &tl.slices[tl.open]
-			if !final && !tl.ended && s.to > a.last-delay {
+			hold := delay
+			if s.from >= quiet {
+				hold = max(hold, seconds(a.t.EndHoldSeconds))
+			}
+			if !final && !tl.ended && s.to > a.last-hold {
 				break
 			}
 			a.divide(tl, s)
@@ -216,7 +239,7 @@ func (a *accounts) divide(tl *timeline, s *slice) {
 	s.parts[inCompute] += rest
 	a.gpus.correct(tl, s)
 	a.watchFirstBatch(tl, s)
-	if s.parts[inData] > 0 || s.parts[inPeer] > 0 || s.parts[inCheckpoint] > 0 || inSync(s) {
+	if a.marks(tl, s) {
 		tl.lastMarker = s.to
 	}
 }
@@ -305,31 +328,49 @@ func (a *accounts) watchFirstBatch(tl *timeline, s *slice) {
 	if !w.waiting || s.to <= w.newest {
 		return
 	}
-	s.newPool, s.firstPool = true, w.generations == 1
+	s.newPool = true
 	if s.from >= w.lastBirth && s.parts[inData] < s.length()/3 && s.run > 0 {
 		w.waiting = false
 	}
 }
 
-// closing says whether a slice of an ended rank lies behind its last step.
-func (a *accounts) closing(tl *timeline, s *slice) bool {
-	return s.from >= tl.lastMarker && s.from >= tl.cursor.at-seconds(a.t.StartupSettleSeconds) && tl.lastMarker > 0 &&
-		!a.markerAfter(tl, s)
-}
-
-// markerAfter looks ahead, among the slices not yet booked, for a sign that the training loop still ran.
-func (a *accounts) markerAfter(tl *timeline, s *slice) bool {
-	for i := range tl.slices[tl.open:] {
-		o := &tl.slices[tl.open+i]
-		if o.to <= s.from || o.blocked < o.length()/4 {
-			continue
-		}
-		if phaseOf(o.kind, o.around) == inData && o.around.workers > 0 || inSync(o) ||
-			a.saves.blocking(tl.id, o.from, o.to) > 0 {
-			return true
+// quietFrom is the moment from which on a rank that had workers, or peers, shows no sign of its training loop: it may be
+// about to end, and its time is held a little longer to be booked on its end.
+func (a *accounts) quietFrom(tl *timeline) time.Duration {
+	if !tl.start.done || tl.around.workers > 0 || tl.pools.generations == 0 && !tl.multi {
+		return a.last + time.Second
+	}
+	for i := len(tl.slices) - 1; i >= tl.open; i-- {
+		if a.marks(tl, &tl.slices[i]) {
+			return tl.slices[i].to
 		}
 	}
-	return a.saves.blocking(tl.id, s.from, tl.cursor.at) > 0
+	return max(tl.lastMarker, tl.start.at)
+}
+
+// marks says whether a slice proves that the training loop was alive: by its workers, for a rank that has some. What it
+// waits in after they have gone may as well be the joining of threads. Without workers any named wait has to do.
+func (a *accounts) marks(tl *timeline, s *slice) bool {
+	if s.around.workers > 0 {
+		return true
+	}
+	if tl.pools.generations == 0 && s.blocked >= s.length()/4 && (phaseOf(s.kind, s.around) != inCompute || inSync(s)) {
+		return true
+	}
+	return a.saves.blocking(tl.id, s.from, s.to) > 0
+}
+
+// closing says whether a slice of an ended rank lies behind its last step.
+func (a *accounts) closing(tl *timeline, s *slice) bool {
+	if tl.lastMarker == 0 || s.from < tl.lastMarker || s.from < tl.cursor.at-seconds(a.t.EndHoldSeconds)-5*time.Second {
+		return false
+	}
+	for i := tl.open; i < len(tl.slices); i++ {
+		if a.marks(tl, &tl.slices[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // budgets gives the phases of every rank so far.

@@ -121,9 +121,6 @@ func (d *stalls) feed(w *rankWatch, s *slice, now time.Duration, opened map[int]
 	var events []Event
 	for _, phase := range lossPhases {
 		lost := s.lost(phase)
-		if phase == inData && s.firstPool && s.to-w.tl.pools.firstBirth < seconds(d.t.FirstPoolGraceSeconds) {
-			lost = 0
-		}
 		l := &w.phases[phase]
 		l.push(lossBit{s.from, s.to, lost}, seconds(d.t.StallWindowSeconds))
 		if l.open == nil {

@@ -8,14 +8,34 @@ import (
 	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
 
-// startup finds the moment at which a rank begins to train. With workers that is the birth of the first one: making an
-// iterator is the first thing a training loop does. Without, it is the first backward pass (its thread has a name in recent
+// startup finds the moment at which a rank begins to train. With workers that is when the first ones have delivered their
+// first batch: the rank waits for it in the loader's pipe, and then runs. Without, it is the first backward pass (its thread has a name in recent
 // versions), the first work of the rank's GPU, or, when nothing else is known, the moment since when the rank is active but
 // its resident memory no longer grows: imports, model building and the first steps map memory all the time.
 type startup struct {
 	done bool
 	at   time.Duration // the end of the start
 	rss  []memoryAt
+
+	firstBirth, lastBirth time.Duration // of the first workers
+	waited                bool          // the rank was seen waiting for them
+}
+
+// firstBatchLimit is how long after the last birth a rank that was never seen waiting is taken to have its first batch.
+const firstBatchLimit = time.Second
+
+// slice looks at one slice of a rank whose first workers are born.
+func (s *startup) slice(x *slice) {
+	if s.done || s.firstBirth == 0 || x.from < s.lastBirth {
+		return
+	}
+	blocked := x.blocked > x.length()/2
+	switch {
+	case blocked && (phaseOf(x.kind, x.around) == inData || x.kind == waitPoll || x.kind == waitLoaderPipe):
+		s.waited = true
+	case !blocked && (s.waited || x.from-s.lastBirth > firstBatchLimit):
+		s.end(x.from)
+	}
 }
 
 type memoryAt struct {
@@ -25,15 +45,12 @@ type memoryAt struct {
 }
 
 // observe looks at one frame of a rank that has not started yet.
-func (s *startup) observe(p *model.Proc, firstWorker time.Duration, gpuBusy bool, t *Thresholds) {
-	if s.done {
+func (s *startup) observe(p *model.Proc, gpuBusy bool, t *Thresholds) {
+	if s.done || s.firstBirth > 0 {
 		return
 	}
 	at := p.Raw.At
 	switch {
-	case firstWorker > 0:
-		s.end(firstWorker)
-		return
 	case gpuBusy || hasThread(p.Info, "pt_autograd"):
 		s.end(at)
 		return

@@ -16,6 +16,7 @@ type Thresholds struct {
 	// Phases.
 	SettleSeconds        float64 `json:"settle_seconds" unit:"s" origin:"proposed" doc:"time that a reading is held before it is booked on a phase, so that a checkpoint, a peer or the end seen a little later can still claim it"`
 	StartupSettleSeconds float64 `json:"startup_settle_seconds" unit:"s" origin:"proposed" doc:"the same while a rank is still starting: longer, because the end of a start without workers shows only afterwards"`
+	EndHoldSeconds       float64 `json:"end_hold_seconds" unit:"s" origin:"measured" doc:"the same while a rank shows no sign of its training loop any more and may be about to end"`
 	PlateauSeconds       float64 `json:"plateau_seconds" unit:"s" origin:"measured" doc:"a rank without workers has started when its resident memory has not grown for this long"`
 	PlateauGrowth        float64 `json:"plateau_growth" unit:"1" origin:"measured" doc:"growth of resident memory within plateau_seconds that still counts as none"`
 	AttachAgeSeconds     float64 `json:"attach_age_seconds" unit:"s" origin:"proposed" doc:"a rank that is older than this in the first frame was not seen starting: it is accounted from the first frame on"`
@@ -28,7 +29,6 @@ type Thresholds struct {
 	StallWindowSeconds    float64 `json:"stall_window_seconds" unit:"s" origin:"proposed" doc:"the window of the next two"`
 	StallOpenShare        float64 `json:"stall_open_share" unit:"1" origin:"TraceML (critical band)" doc:"a stall opens when a rank lost this share of the window"`
 	StallCloseShare       float64 `json:"stall_close_share" unit:"1" origin:"TraceML (warning band)" doc:"a stall closes when the loss over the window falls under this share"`
-	FirstPoolGraceSeconds float64 `json:"first_pool_grace_seconds" unit:"s" origin:"proposed" doc:"waiting for the first workers of a run to deliver their first batch is no stall up to this length: every job does it once"`
 	ConfidentStallSeconds float64 `json:"confident_stall_seconds" unit:"s" origin:"proposed" doc:"lost time from which a cause may be called with high confidence"`
 	CloseCandidates       float64 `json:"close_candidates" unit:"1" origin:"proposed" doc:"two causes whose weights differ by less than this are both named, with low confidence"`
 
@@ -70,11 +70,11 @@ type Thresholds struct {
 // Default returns the thresholds in force when no file overrides them.
 func Default() Thresholds {
 	return Thresholds{
-		SettleSeconds: 1.5, StartupSettleSeconds: 7, PlateauSeconds: 4, PlateauGrowth: 0.03, AttachAgeSeconds: 10,
+		SettleSeconds: 1.5, StartupSettleSeconds: 7, EndHoldSeconds: 10, PlateauSeconds: 4, PlateauGrowth: 0.03, AttachAgeSeconds: 10,
 		LongSyncSeconds: 1, SyncExcess: 0.25, SyncWindowSeconds: 10,
 
 		StallStretchSeconds: 1, StallWindowSeconds: 5, StallOpenShare: 0.2, StallCloseShare: 0.1,
-		FirstPoolGraceSeconds: 10, ConfidentStallSeconds: 20, CloseCandidates: 0.1,
+		ConfidentStallSeconds: 20, CloseCandidates: 0.1,
 
 		CheckpointMinBytes: 1 << 20, CheckpointUnnamedBytes: 16 << 20, BurstRate: 8e6, BurstGapSeconds: 0.6,
 		MeanWriteBytes: 128 << 10, ReadBackShare: 0.5, DownloadShare: 0.5, BackgroundShare: 0.3, SaveGroupSeconds: 2,

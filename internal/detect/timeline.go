@@ -49,7 +49,6 @@ type slice struct {
 	parts               parts
 	peer                int  // the rank that was waited for, when parts[inPeer] > 0
 	newPool             bool // the rank was waiting for the first batch of new workers
-	firstPool           bool // ... and they were the first of its life
 }
 
 func (s *slice) length() time.Duration { return s.to - s.from }
