@@ -18,10 +18,18 @@ func writeTable(w io.Writer, scores []Score) {
 	}
 	tw.Flush()
 	for _, s := range scores {
-		for _, n := range s.Notes {
+		for _, n := range s.remarks() {
 			fmt.Fprintf(w, "  %s (%s): %s\n", s.Scenario, s.Via, n)
 		}
 	}
+}
+
+// remarks is everything that was not as it should be.
+func (s Score) remarks() []string {
+	if s.PhaseError <= 5 || s.Blurred {
+		return s.Notes
+	}
+	return append(slices.Clone(s.Notes), "phases: "+s.PhaseWorst)
 }
 
 var columns = []string{
@@ -173,11 +181,7 @@ recording without what a user under Yama's ptrace_scope 1 cannot read.
 	fmt.Fprint(w, "\n## What went wrong\n\n")
 	clean := true
 	for _, s := range scores {
-		notes := s.Notes
-		if s.PhaseError > 5 && !s.Blurred {
-			notes = append(slices.Clone(notes), fmt.Sprintf("phases: %s", s.PhaseWorst))
-		}
-		for _, n := range notes {
+		for _, n := range s.remarks() {
 			clean = false
 			fmt.Fprintf(w, "- %s (%s): %s\n", s.Scenario, s.Via, n)
 		}

@@ -131,7 +131,7 @@ def cost_mmap(index, worker, path, pages):
 
 
 def mapped(truth):
-    run(truth, partial(cost_mmap, path=files(SLOW, 1, 256 << 20)[0], pages=400), batches=40, workers=2, step=step_spin(0.02))
+    run(truth, partial(cost_mmap, path=files(SLOW, 1, 256 << 20)[0], pages=400), batches=70, workers=2, step=step_spin(0.02))
 
 
 def cost_lmdb(index, worker, path, count):
@@ -166,13 +166,13 @@ def network(truth):
 
 def cost_hoard(index, worker, paths, hoard=[]):
     """Keep memory that pushes the page cache, and read a file that will have been pushed out."""
-    if len(hoard) < 40:
+    if len(hoard) < 60:
         hoard.append(bytearray(os.urandom(1 << 20)))
     cost_read(index, worker, paths)
 
 
 def memory(truth):
-    run(truth, partial(cost_hoard, paths=files(SLOW, 30, 8 << 20)), batches=25, epochs=3, batch_size=1, workers=2,
+    run(truth, partial(cost_hoard, paths=files(SLOW, 30, 8 << 20)), batches=30, epochs=4, batch_size=1, workers=2,
         step=step_spin(0.05), persistent_workers=True)
 
 
@@ -187,9 +187,9 @@ def main_thread(truth):
         with truth.during("other_wait"):
             total = 0.0
             for row in batch:
-                total += sum(x for x in row.tolist() * 8)
+                total += sum(x for x in row.tolist() * 150)
         spin(0.02)
-    run(truth, partial(cost_cpu, seconds=0.001), batches=300, workers=2, step=step)
+    run(truth, partial(cost_cpu, seconds=0.001), batches=180, workers=2, step=step)
 
 
 def output_blocked(truth):
