@@ -188,13 +188,13 @@ func rankDeath(d *Document) string {
 	var b strings.Builder
 	name := who(first.Role, first.Rank, nil)
 	fmt.Fprintf(&b, "%s %s", strings.ToUpper(name[:1])+name[1:], died(first))
-	if s := afterSignal(d, first); s != "" {
-		b.WriteString(" " + s)
-	} else {
-		fmt.Fprintf(&b, " %s in", Duration(seconds(first.AtSeconds)))
-	}
 	if first.During != "" {
 		b.WriteString(" while " + first.During)
+	}
+	if s := afterSignal(d, first); s != "" {
+		b.WriteString(s)
+	} else {
+		fmt.Fprintf(&b, " %s in", Duration(seconds(first.AtSeconds)))
 	}
 	if n := len(dead) - 1; n > 0 {
 		fmt.Fprintf(&b, "; %s followed", plural(n, "other"))
@@ -238,10 +238,10 @@ func afterSignal(d *Document, x Exit) string {
 	}
 	by := ""
 	if hasLauncher(d) {
-		by = ", most likely by its launcher,"
+		by = ", most likely by its launcher"
 	}
-	return fmt.Sprintf("%s%s after %s had asked the job to end", strings.TrimPrefix(by+" ", " "),
-		Duration(seconds(x.AtSeconds-last.AtSeconds)), signalName(int32(last.Signal)))
+	return fmt.Sprintf(", %s after %s had asked the job to end%s",
+		Duration(seconds(x.AtSeconds-last.AtSeconds)), signalName(int32(last.Signal)), by)
 }
 
 func workerDeath(d *Document) string {

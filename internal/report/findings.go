@@ -35,7 +35,11 @@ func (r *Recorder) findings(d *Document) []Finding {
 	for _, phase := range [...]detect.Phase{
 		detect.PhaseDataWait, detect.PhaseCheckpoint, detect.PhasePeerWait, detect.PhaseOtherWait,
 	} {
-		if f, ok := r.remainder(d, phase, phases[string(phase)]-explained[phase], whole); ok {
+		rest := phases[string(phase)] - explained[phase]
+		if explained[phase] >= rest/3 {
+			continue // what was found speaks for the whole phase
+		}
+		if f, ok := r.remainder(d, phase, rest, whole); ok {
 			out = append(out, f)
 		}
 	}
@@ -186,11 +190,11 @@ func (r *Recorder) phrase(d *Document, f *Finding) {
 		fig.saves = saveFiguresOf(d)
 	}
 	a := adviceFor(cause)
-	subject := a.subject
+	subject, happened := a.subject, a.happened
 	if cause == detect.CauseUnknown {
-		subject = phaseSubject(detect.Phase(f.Phase))
+		subject, happened = unknownIn(detect.Phase(f.Phase))
 	}
-	f.Summary = subject + ": " + a.happened(fig)
+	f.Summary = subject + ": " + happened(fig)
 	if f.Second != "" {
 		f.Summary += fmt.Sprintf(" (%s cannot be ruled out)", strings.ReplaceAll(f.Second, "_", " "))
 	} else if f.Confidence == string(model.ConfidenceLow) && cause != detect.CauseUnknown {
@@ -202,16 +206,18 @@ func (r *Recorder) phrase(d *Document, f *Finding) {
 	}
 }
 
-func phaseSubject(p detect.Phase) string {
+// unknownIn says what is known of a loss without a cause: the phase.
+func unknownIn(p detect.Phase) (subject string, happened func(figures) string) {
+	const untold = "; the cause could not be told from here"
 	switch p {
 	case detect.PhaseDataWait:
-		return "Data"
+		return "Data", func(f figures) string { return f.waited() + "data" + untold }
 	case detect.PhaseCheckpoint:
-		return "Checkpoints"
+		return "Checkpoints", func(f figures) string { return f.lostTime() + " to checkpoints" + untold }
 	case detect.PhasePeerWait:
-		return "Ranks"
+		return "Ranks", func(f figures) string { return f.waited() + "other ranks" + untold }
 	}
-	return "Waiting"
+	return "Waiting", func(f figures) string { return f.lostTime() + untold }
 }
 
 // affected names the ranks of a finding, and the pronoun that goes with it.

@@ -213,7 +213,7 @@ func closingLines(d *Document, opts TextOptions) []string {
 	}
 	last := "  ptlaunch itself: not measured."
 	if d.Self.MaxRSS > 0 {
-		last = fmt.Sprintf("  ptlaunch itself: %s of a core, %s.", Percent(d.Self.CPUShare), Bytes(d.Self.MaxRSS))
+		last = fmt.Sprintf("  ptlaunch itself: %s, %s.", ownCPU(d), Bytes(d.Self.MaxRSS))
 	}
 	if opts.Path != "" {
 		last += " Report: " + opts.Path
@@ -244,4 +244,16 @@ func notVisible(d *Document) string {
 		words = append(words[:most:most], fmt.Sprintf("%d more in report.json", len(words)-most))
 	}
 	return strings.Join(words, "; ")
+}
+
+// ownCPU is the agent's share of a core; of a run of seconds its CPU time, most of which its start took.
+func ownCPU(d *Document) string {
+	const short = 10
+	if d.End.WallSeconds < short {
+		return Duration(seconds(d.Self.CPUSeconds)) + " of CPU"
+	}
+	if p := d.Self.CPUShare * 100; p >= 0.95 && p < 9.95 {
+		return fmt.Sprintf("%.1f%% of a core", p)
+	}
+	return Percent(d.Self.CPUShare) + " of a core"
 }
