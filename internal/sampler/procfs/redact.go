@@ -67,6 +67,9 @@ func redactArg(arg string, before strict) (string, strict) {
 
 // redactWord handles a word without blanks and says what it announces for the next one.
 func redactWord(word string, before strict) (string, strict) {
+	if isScheme(word) {
+		return word, surelySecret // Authorization: Bearer …
+	}
 	if before != notSecret && !strings.HasPrefix(word, "-") {
 		return redactValue(word, before), notSecret
 	}
@@ -75,6 +78,9 @@ func redactWord(word string, before strict) (string, strict) {
 	}
 	if name, value, ok := strings.Cut(word, "="); ok {
 		if s := secretName(name); s != notSecret {
+			if value == "" {
+				return word, s // NAME='…' in a script: the quote ends the word
+			}
 			return name + "=" + redactValue(value, s), notSecret
 		}
 		return redactRandom(name) + "=" + redactRandom(value), notSecret
@@ -82,11 +88,11 @@ func redactWord(word string, before strict) (string, strict) {
 	if strings.HasPrefix(word, "-") {
 		return word, secretName(word)
 	}
-	if name, value, ok := strings.Cut(word, ":"); ok && secretName(name) == surelySecret && value != "" {
-		return name + ":" + Redacted, notSecret // password:… as in HTTP headers and YAML
-	}
-	if bearer := strings.TrimSuffix(word, ":"); strings.EqualFold(bearer, "bearer") || strings.EqualFold(bearer, "authorization") {
-		return word, surelySecret
+	if name, value, ok := strings.Cut(word, ":"); ok && secretName(name) == surelySecret { // as in HTTP headers and YAML
+		if value == "" {
+			return word, surelySecret
+		}
+		return name + ":" + Redacted, notSecret
 	}
 	return redactRandom(word), notSecret
 }
@@ -95,10 +101,12 @@ func redactValue(value string, s strict) string {
 	if value == "" || s == maybeSecret && isPlain(value) {
 		return value
 	}
-	if strings.EqualFold(value, "bearer") || strings.EqualFold(value, "basic") {
-		return value
-	}
 	return Redacted
+}
+
+// isScheme reports the word that stands before the secret in an HTTP header.
+func isScheme(word string) bool {
+	return strings.EqualFold(word, "bearer") || strings.EqualFold(word, "basic")
 }
 
 // isPlain reports a value that gives nothing away: a small number, a switch.
