@@ -193,7 +193,7 @@ func find(mounts []hierarchy, m membership, controller, sysfs string) (Folder, e
 		if rest, ok := strings.CutPrefix(top, "/sys"); ok && (rest == "" || rest[0] == '/') {
 			top = filepath.Join(sysfs, rest)
 		}
-		return Folder{Dir: filepath.Join(top, rel), Top: top}, nil
+		return Folder{Dir: filepath.Join(top, rel), Top: filepath.Clean(top)}, nil
 	}
 	return Folder{}, failure
 }

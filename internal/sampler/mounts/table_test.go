@@ -104,11 +104,11 @@ func TestHolding(t *testing.T) {
 func FuzzReadTable(f *testing.F) {
 	f.Add([]byte(hostTable))
 	f.Add([]byte("1 0 0:1 / \\777\\04 rw - tmpfs \\ rw,upperdir=\\0"))
+	proc := f.TempDir()
+	if err := os.MkdirAll(filepath.Join(proc, "self"), 0o755); err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		proc := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(proc, "self"), 0o755); err != nil {
-			t.Fatal(err)
-		}
 		if err := os.WriteFile(filepath.Join(proc, "self/mountinfo"), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
