@@ -192,7 +192,7 @@ func (b *Builder) reaperOf(m *member) *member {
 	} else {
 		p = m.parent
 	}
-	if p == nil || p == m || cmpID(p.id, m.id) > 0 {
+	if p == nil || p == m || p.id.StartTicks > m.id.StartTicks {
 		return nil
 	}
 	if p.status != nil && p.status.SigIgn&childSignal != 0 {

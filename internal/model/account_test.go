@@ -216,7 +216,7 @@ func TestNoRates(t *testing.T) {
 func TestForgetsTheDead(t *testing.T) {
 	s := newScript()
 	s.start(1, 0, snapshot.ProcInfo{Exe: "/bin/bash", Cmdline: []string{"bash"}, Comm: "bash"})
-	for range 3000 {
+	for range 1500 {
 		s.start(2, 1, pyInfo(nil, "train.py"))
 		s.start(3, 2, workerInfo())
 		s.tick()

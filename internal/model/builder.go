@@ -170,7 +170,7 @@ func (b *Builder) admit(id snapshot.ProcID, ppid int32) *member {
 	m.start = min(time.Duration(id.StartTicks)*b.cfg.ClockTick-b.cfg.BootOffset, b.now)
 	m.learn(in)
 	m.born = in.Cmdline
-	if p := b.byPID[in.PPID]; p != nil && cmpID(p.id, id) <= 0 {
+	if p := b.byPID[in.PPID]; p != nil && p.id.StartTicks <= id.StartTicks {
 		m.parent, m.bornOf = p, p.id
 		p.children = append(p.children, m)
 		m.spawnOrder = p.spawned
@@ -207,7 +207,7 @@ func (b *Builder) arrange() {
 	for _, m := range b.members {
 		m.parentID = snapshot.ProcID{}
 		if m.raw != nil {
-			if p := b.byPID[m.raw.PPID]; p != nil && p.raw != nil && cmpID(p.id, m.id) <= 0 {
+			if p := b.byPID[m.raw.PPID]; p != nil && p.raw != nil && p.id.StartTicks <= m.id.StartTicks {
 				m.parentID = p.id
 			}
 		} else if m.parent != nil {

@@ -58,7 +58,7 @@ type Frame struct {
 	Procs []Proc  // live members, parents before children
 	Ended []Ended // members that ended in this step
 	Ranks []Rank  // all ranks seen so far, by rank number then generation; ended ones included
-	Pools []Pool  // pools that live or that ended in this step
+	Pools []Pool  // pools that live or that ended in this step; a new one may show up to 2 s late, when its loader is known
 	Born  []snapshot.ProcID
 
 	// Totals are monotonic since the start of the run, by role, rank, loader and slot, dead members included and reaped

@@ -96,9 +96,11 @@ func (b *Builder) fill(f *Frame) {
 		f.Ranks = append(f.Ranks, r)
 		kept := l.pools[:0]
 		for _, p := range l.pools {
-			out := p.Pool
-			out.Members = slices.Clone(p.Members)
-			f.Pools = append(f.Pools, out)
+			if p.certain(l) {
+				out := p.Pool
+				out.Members = slices.Clone(p.Members)
+				f.Pools = append(f.Pools, out)
+			}
 			if p.alive > 0 {
 				kept = append(kept, p)
 			}

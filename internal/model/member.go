@@ -55,6 +55,7 @@ type rankLife struct {
 	wait            *snapshot.Wait
 	pools           []*pool
 	loaders         []*loader
+	guessed         bool    // the last pool's loader was guessed right before the pool was settled
 	member          *member // nil once the process has ended
 }
 

@@ -189,7 +189,9 @@ func (b *Builder) settle(r *rankLife, p *pool) {
 	if p.loader.live == p {
 		p.loader.live = nil
 	}
+	guess := p.loader
 	p.adopt(r)
+	r.guessed = guess == p.loader && p.loader.generations > 0
 	short := p.firstEnd != 0 && p.firstEnd-p.lastBirth < settleAfter
 	l := p.loader
 	if l.generations == 0 || l.partial && !short {
@@ -236,8 +238,18 @@ func (l *loader) suits(p *pool) bool {
 	return l.count == p.Workers || l.count > p.Workers && !whole || l.count < p.Workers && l.partial
 }
 
-// rank orders loaders by how well they suit a pool: same count first, then the one whose turn it is.
+// certain: the pool's loader and generation will not be found to be others. Before a pool is settled we guess, by whose turn
+// it is; a guess that was right the last time is good enough.
+func (p *pool) certain(r *rankLife) bool {
+	return p.settled || r.guessed || len(r.loaders) == 1 && p.loader.generations == 0
+}
+
+// rank orders loaders by how well they suit a pool: same count first, then the one whose turn it is. While the pool still
+// grows only the turn counts.
 func (l *loader) rank(p *pool, other *loader) int {
+	if !p.settled {
+		return cmp.Compare(l.lastEnd, other.lastEnd)
+	}
 	off := func(l *loader) int { return max(l.count-p.Workers, p.Workers-l.count) }
 	return cmp.Or(cmp.Compare(off(l), off(other)), cmp.Compare(l.lastEnd, other.lastEnd))
 }

@@ -284,3 +284,48 @@ func TestLoadersTakeTurns(t *testing.T) {
 		t.Errorf("%d worker series, want 6", workers)
 	}
 }
+
+// A pool is named for good: no key of a pool is ever used for two, nor left open.
+func TestPoolsAreNamedOnce(t *testing.T) {
+	s := newScript()
+	s.start(1, 0, pyInfo(nil, "train.py"))
+	s.tick()
+	type key struct{ loader, generation int }
+	first := map[key]snapshot.ProcID{}
+	ended := map[key]bool{}
+	see := func(f *Frame) {
+		for _, p := range f.Pools {
+			k := key{p.Loader, p.Generation}
+			if was, ok := first[k]; ok && was != p.Members[0] {
+				t.Errorf("frame %d: pool %+v is another one now", f.Seq, k)
+			}
+			first[k] = p.Members[0]
+			ended[k] = ended[k] || p.End != 0
+		}
+	}
+	pid := int32(10)
+	for range 4 {
+		for _, count := range []int{4, 2} {
+			from := pid
+			for range count {
+				s.start(pid, 1, workerInfo())
+				pid++
+			}
+			for range 5 {
+				see(s.tick())
+			}
+			for p := from; p < pid; p++ {
+				s.end(p, nil)
+			}
+		}
+	}
+	see(s.tick())
+	if len(first) != 8 || len(ended) != 8 {
+		t.Errorf("%d pools, want 8", len(first))
+	}
+	for k, over := range ended {
+		if !over {
+			t.Errorf("pool %+v never ended", k)
+		}
+	}
+}
