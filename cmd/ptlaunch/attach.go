@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"time"
 
@@ -36,12 +35,12 @@ func newAttach() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		pid, err := strconv.ParseInt(args[0], 10, 32)
-		if err != nil || pid <= 0 {
-			return usageError{fmt.Errorf("attach: %q is not a pid", args[0])}
+		pid, err := parsePID(c.Name(), args[0])
+		if err != nil {
+			return err
 		}
 		limitSelf()
-		o, err := target(cfg, int32(pid))
+		o, err := target(cfg, pid)
 		if err != nil {
 			return err
 		}
@@ -51,7 +50,7 @@ func newAttach() *cobra.Command {
 		stop := make(chan struct{})
 		defer close(stop)
 		o.notices = detachOn(interrupts, stop)
-		o.over = targetGone(int32(pid))
+		o.over = targetGone(pid)
 		text := observe(context.Background(), o)
 		if !cfg.Quiet {
 			fmt.Fprint(c.ErrOrStderr(), text)

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 
@@ -33,5 +34,5 @@ const (
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
-	return exitCode(root.Execute(), stderr)
+	return exitCode(root.ExecuteContext(context.Background()), stderr)
 }

@@ -71,7 +71,6 @@ func observe(ctx context.Context, o observation) string {
 	k.begin(&run, o, offset, thresholds)
 
 	live := openSource(o, log)
-	defer live.close()
 	recorded, err := startRecording(folder, o, live.meter, log)
 	if err != nil {
 		notes = append(notes, "The run is not recorded: "+err.Error()+".")
@@ -90,7 +89,10 @@ func observe(ctx context.Context, o observation) string {
 		return ""
 	}
 	result := a.Run(ctx)
-	notes = append(notes, recorded.close(log)...)
+	if !result.SourceHangs { // else both are still in use, and the end of the process releases them
+		notes = append(notes, recorded.close(log)...)
+		live.close()
+	}
 	k.end(result.Outcome)
 	notes = append(notes, sinks.problems()...)
 	notes = append(notes, result.Undelivered...)

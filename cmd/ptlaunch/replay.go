@@ -93,9 +93,6 @@ func (r replay) run(ctx context.Context) (*report.Document, []string, error) {
 		return nil, nil, err
 	}
 	run, offset := m.Run(""), m.BootOffset
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	p := plan{
 		run: run, bootOffset: offset, thresholds: thresholds, log: slog.New(slog.DiscardHandler),
 		source: reader, budget: r.budget,

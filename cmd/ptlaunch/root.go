@@ -72,7 +72,6 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use: "ptlaunch", Short: "run a PyTorch job and say where the time went", Long: rootHelp, Example: rootExample,
 		SilenceErrors: true, SilenceUsage: true, Args: noSuchCommand,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -96,10 +95,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		}
 		return c.Help()
 	}
-	root.AddCommand(newAttach(), newReport(), newReplay(), newVersion(), newDebug())
-	if doctor := newDoctor(); doctor != nil {
-		root.AddCommand(doctor)
-	}
+	root.AddCommand(newAttach(), newReport(), newReplay(), newVersion(), newDoctor(), newDebug())
 	return root
 }
 

@@ -97,6 +97,8 @@ type Agent struct {
 type Result struct {
 	Outcome model.Outcome
 	Frames  int
+	// SourceHangs: a read had not come back when Run returned. The source is still in use: closing it would be a race.
+	SourceHangs bool
 	// Undelivered are the errors of the sinks, for a person: one line each.
 	Undelivered []string
 }

@@ -33,10 +33,10 @@ func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
 	deadline := time.Now().Add(l.Budget - l.late(outcome))
 	replayed := isDone(r.done) && errors.Is(r.err, io.EOF)
 
+	r.cancel()
 	if !replayed {
 		l.lastSample(r)
 	}
-	r.cancel()
 	if outcome.EndMono == 0 && l.Now != nil {
 		outcome.EndMono, outcome.End = l.Now(), time.Now()
 	}
@@ -50,7 +50,7 @@ func (l *loop) shutDown(outcome model.Outcome, r *reader) Result {
 	}
 	reserve := min(l.Budget/reserveShare, maxReserve)
 	undelivered := l.closeSinks(deadline.Add(-reserve), outcome)
-	return Result{Outcome: outcome, Frames: l.frames, Undelivered: undelivered}
+	return Result{Outcome: outcome, Frames: l.frames, Undelivered: undelivered, SourceHangs: !isDone(r.done)}
 }
 
 // late is how long ago the job ended: the notice of it may have had to wait for a frame.
@@ -97,7 +97,6 @@ func (l *loop) finish(at time.Duration, outcome model.Outcome) {
 func (l *loop) lastSample(r *reader) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.Budget/lastSampleShare)
 	defer cancel()
-	r.cancel()
 	for waiting := true; waiting; {
 		select {
 		case snap := <-r.snapshots:
