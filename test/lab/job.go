@@ -18,15 +18,15 @@ const jobDeadline = 4 * time.Minute
 // runJob runs the scenario's job on the stage, under ptlaunch unless that is "". It returns the job's exit code.
 func runJob(ctx context.Context, st *stage, s Scenario, ptlaunch, repo string) (int, error) {
 	script := filepath.Join(st.jobs, "job.py")
-	prepare := exec.CommandContext(ctx, st.python, script, "--prepare", s.Name)
+	prepare := exec.CommandContext(ctx, st.python, script, "--prepare", s.job())
 	prepare.Env, prepare.Stderr = st.env, os.Stderr
 	if err := prepare.Run(); err != nil {
 		return 0, fmt.Errorf("prepare %s: %v", s.Name, err)
 	}
-	argv := []string{st.python, script, s.Name}
+	argv := []string{st.python, script, s.job()}
 	if s.Ranks > 1 {
 		argv = []string{st.python, filepath.Join(repo, "examples", "torchrun.py"), "--standalone",
-			fmt.Sprintf("--nproc_per_node=%d", s.Ranks), script, s.Name}
+			fmt.Sprintf("--nproc_per_node=%d", s.Ranks), script, s.job()}
 	}
 	if ptlaunch != "" {
 		argv = append([]string{ptlaunch, "--out", st.path("runs"), "--"}, argv...)

@@ -95,6 +95,7 @@ func laboratory(ctx context.Context, o options) error {
 				fmt.Fprintln(os.Stderr, "lab:", err)
 				failed = append(failed, err)
 			}
+			writeTable(os.Stderr, got) // so that an interrupted laboratory was not for nothing
 			scores = append(scores, got...)
 		}
 	}

@@ -52,7 +52,8 @@ func Judge(s Scenario, t *Truth, f *Findings) Score {
 	score.saves(t, f)
 	score.phases(t, f)
 	score.causes(s, t, f)
-	score.falseStalls(t, f)
+	score.named(s, f)
+	score.falseStalls(s, t, f)
 	return score
 }
 
@@ -185,9 +186,22 @@ func mainCause(stalls []Stall, rank int, phase string) string {
 	return best
 }
 
+// named asks for the cause that the job cannot feel.
+func (sc *Score) named(s Scenario, f *Findings) {
+	if s.Named == "" {
+		return
+	}
+	if slices.ContainsFunc(f.Stalls, func(st Stall) bool { return st.Cause == s.Named }) {
+		sc.Right++
+		return
+	}
+	sc.Missed++
+	sc.note("%s was not named", s.Named)
+}
+
 // falseStalls counts the stalls in which the rank truly lost less than a third of what they claim, and how much of the
 // truly lost time the reported stalls cover.
-func (sc *Score) falseStalls(t *Truth, f *Findings) {
+func (sc *Score) falseStalls(sn Scenario, t *Truth, f *Findings) {
 	for _, r := range t.Ranks {
 		for _, p := range r.Phases {
 			if !slices.Contains(lossPhases, p.Phase) {
@@ -197,7 +211,7 @@ func (sc *Score) falseStalls(t *Truth, f *Findings) {
 			sc.Covered += covered(p, f.Stalls, r.Rank)
 		}
 		for _, s := range f.Stalls {
-			if s.Rank != r.Rank {
+			if s.Rank != r.Rank || s.Cause == sn.Named {
 				continue
 			}
 			if really := lostWithin(r, s.Start.Add(-slack), s.End.Add(slack)); really < s.Lost/3 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ptlaunch/ptlaunch/internal/nvmltest"
 )
 
 // stage is the environment of one scenario, and how to take it down again.
@@ -82,6 +84,11 @@ func (st *stage) build(e Env) error {
 	}
 	if e.MemoryLimit > 0 {
 		if err := st.cgroup("memory", [][2]string{{"memory.limit_in_bytes", strconv.FormatInt(e.MemoryLimit, 10)}}); err != nil {
+			return err
+		}
+	}
+	if e.GPUs != "" {
+		if err := st.gpus(e.GPUs); err != nil {
 			return err
 		}
 	}
@@ -178,6 +185,16 @@ func (st *stage) fuse() error {
 		time.Sleep(50 * time.Millisecond)
 	}
 	return fmt.Errorf("mount %s: the FUSE daemon did not come up (Debian: python3-fusepy, libfuse2)", mount)
+}
+
+// gpus puts a fake NVML library where the loader finds it first. The job's PyTorch does not look for one.
+func (st *stage) gpus(lines string) error {
+	if _, err := nvmltest.Build(st.dir); err != nil {
+		return err
+	}
+	file := st.path("gpus")
+	st.env = append(st.env, "LD_LIBRARY_PATH="+st.dir, nvmltest.EnvScenario+"="+file)
+	return os.WriteFile(file, []byte(lines), 0o644)
 }
 
 // feed starts the slow server.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,11 @@ var ptlaunch, python string
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipped: -short asks for the tests that need nothing but Go, and these need PyTorch")
+		return 0
+	}
 	var err error
 	if python, err = torchenv.Python(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
