@@ -120,6 +120,16 @@ func TestAccounting(t *testing.T) {
 			}
 			return s.ticks(9)
 		}, 0, 40, 7},
+		{"workers that nobody saw but as zombies", func(s *script) *Frame {
+			s.end(2, reads(40*mb))
+			s.procs[1].IO = reads(40 * mb)
+			s.tick()
+			s.start(3, 1, snapshot.ProcInfo{Comm: "python3"}).IO = reads(30 * mb)
+			s.tick()
+			s.end(3, reads(30*mb))
+			s.procs[1].IO = reads(70 * mb)
+			return s.tick()
+		}, 0, 70, 0},
 		{"a fork that turns out to be one, in its last moment", func(s *script) *Frame {
 			s.start(3, 1, pyInfo(nil, "train.py")).IO = reads(7 * mb)
 			s.tick()

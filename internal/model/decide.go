@@ -99,7 +99,7 @@ func (b *Builder) decideEnded(m *member) bool {
 	m.Undecided = false
 	v := view{member: m, above: above(m), now: b.now}
 	// So short a life leaves no time to show a sign. Between two pools it was a worker more likely than anything else.
-	if v.above != nil && v.isForkOf(v.above) && m.end-m.start < shortLife && v.above.churning() != nil {
+	if v.above != nil && v.isForkOf(v.above) && (m.end-m.start < shortLife || m.facts.bare) && v.above.handsOver() {
 		m.Role, m.Reason, m.Confidence = RoleWorker, "a fork of the rank that ended before it could show a sign, between two pools", ConfidenceLow
 	}
 	return true
@@ -167,7 +167,7 @@ func (b *Builder) enthrone(m *member) {
 	}
 	life := &rankLife{
 		Rank: Rank{ID: m.id, Rank: n, LocalRank: local, Reason: m.Reason, Start: m.start, StartWall: b.wall.Add(m.start - b.now)},
-		exe:  m.info.Exe, args: m.info.Cmdline, firstArgs: m.born,
+		exe:  m.info.Exe, comm: m.info.Comm, args: m.info.Cmdline, firstArgs: m.born,
 		status: m.status, member: m,
 	}
 	life.WorldSize = max(m.facts.world, 0)

@@ -14,7 +14,9 @@ type facts struct {
 	python bool // runs a Python interpreter
 	// titled: the command line is not one that was executed but a title that the process gave itself (setproctitle). It
 	// overwrites the environment's memory as well.
-	titled   bool
+	titled bool
+	// bare: it had ended, or could not be read, when its facts were looked for: only its name is known.
+	bare     bool
 	program  string // base name of the script, module or program that runs, without ".py"
 	launcher bool   // program starts ranks: torchrun, accelerate, srun, …
 	wrapper  bool   // program runs one other command: sh, conda, numactl, …
@@ -79,7 +81,8 @@ func factsOf(in *snapshot.ProcInfo) facts {
 	case arg0 != "":
 		f.python = isPython(arg0)
 	default:
-		f.python = isPython(in.Comm)
+		f.bare = true
+		f.python = isPython(in.Comm) || in.Comm == "pt_data_worker"
 	}
 	f.program = program(argv, f.python && !f.titled)
 	if f.program == "" {

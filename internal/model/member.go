@@ -49,7 +49,7 @@ type member struct {
 // rankLife is one life of a rank. It outlives its process as long as something refers to it.
 type rankLife struct {
 	Rank
-	exe             string
+	exe, comm       string
 	args, firstArgs []string
 	status          *snapshot.Status
 	wait            *snapshot.Wait
@@ -71,6 +71,16 @@ func (r *rankLife) polls(pipes []string) bool {
 		}
 	}
 	return false
+}
+
+// handsOver: workers come and go unseen. The rank has made a loader (it catches SIGCHLD from the first on), and no pool lives.
+func (r *rankLife) handsOver() bool {
+	for _, p := range r.pools {
+		if p.settled && p.firstEnd == 0 && p.alive > 0 {
+			return false
+		}
+	}
+	return len(r.loaders) > 0 || r.status != nil && r.status.SigCgt&childSignal != 0
 }
 
 func (r *rankLife) catchesToo() bool { return catchesLikeWorker(r.status) }

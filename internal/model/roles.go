@@ -155,7 +155,13 @@ func (v *view) isLookalike() bool {
 }
 
 func (m *member) isForkOf(r *rankLife) bool {
-	if m.bornOf != r.ID || m.info.Exe != r.exe {
+	if m.bornOf != r.ID {
+		return false
+	}
+	if m.facts.bare {
+		return r.comm == m.info.Comm || m.info.Comm == "pt_data_worker"
+	}
+	if m.info.Exe != r.exe {
 		return false
 	}
 	return sameArgs(m.born, r.args) || sameArgs(m.born, r.firstArgs) || m.facts.titled
