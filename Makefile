@@ -48,6 +48,9 @@ e2e: test-deps $(PTLAUNCH_JAEGER) $(PTLAUNCH_PROMETHEUS) $(PTLAUNCH_OTEL_PYTHON)
 	promtool test rules collector-config/prometheus/alerts.test.yaml
 	go test -tags e2e -timeout 30m -count 1 ./test/e2e/...
 
+lab: test-deps ## run the ground-truth laboratory (a quarter of an hour, root) and write docs/accuracy.md
+	go run ./test/lab -docs docs/accuracy.md
+
 $(PTLAUNCH_JAEGER): test/e2e/jaeger/go.mod
 	@echo 'building Jaeger for the end-to-end tests (many minutes the first time)'
 	cd test/e2e/jaeger && go build -trimpath -o $@ github.com/jaegertracing/jaeger/cmd/jaeger
