@@ -22,6 +22,9 @@ type Config struct {
 	// Start is what the agent is told. Run fills in Generation, Supervisor, Job, Command, Dir, Wall, Mono and StartError.
 	Start handoff.Start
 
+	// Backoff is the pause before a dead agent's first restart; each further one is four times as long. 0 means a second.
+	Backoff time.Duration
+
 	FlushTimeout time.Duration // how long the exit may wait for the agent's farewell
 	Quiet        bool          // print no farewell, and do not even keep stderr open for it
 	NoSubreaper  bool          // leave orphans to PID 1

@@ -23,6 +23,10 @@ func probe(name string, args []string) int {
 		dir, err := os.Getwd()
 		fmt.Printf("args %q\ncwd %q %v\nenviron %q\nppid %d\n", os.Args, dir, err, os.Environ(), os.Getppid())
 		return 0
+	case "launch": // a supervisor that does not wait long before it starts a dead agent again
+		return launcher.Run(launcher.Config{
+			Command: args, Environ: os.Environ(), JobEnv: os.Environ(), FlushTimeout: time.Second, Backoff: time.Millisecond,
+		})
 	case "die":
 		n, _ := strconv.Atoi(args[0])
 		return probeDie(syscall.Signal(n))

@@ -14,8 +14,8 @@ import (
 const (
 	// maxRestarts bounds how often a dead agent is started again: one that cannot live must not become a fork loop.
 	maxRestarts = 3
-	// firstBackoff is the pause before the first restart; each further one is four times as long.
-	firstBackoff = time.Second
+	// defaultBackoff is the pause before the first restart.
+	defaultBackoff = time.Second
 	// distrust is how long after being continued the agent's reports are not believed: it may now see signals from before.
 	distrust = 100 * time.Millisecond
 	// patience is how soon after the job's end a further signal is taken as "do not wait for the telemetry": earlier ones are
@@ -53,6 +53,9 @@ func Run(c Config) int {
 		reap:    make(chan os.Signal, 1),
 		up:      make(chan message, 64),
 		timer:   time.NewTimer(time.Hour),
+	}
+	if s.cfg.Backoff == 0 {
+		s.cfg.Backoff = defaultBackoff
 	}
 	code, started := s.start()
 	if started {
@@ -244,7 +247,7 @@ func (s *supervisor) startAgent() {
 
 func (s *supervisor) planRestart() {
 	if s.restarts < maxRestarts {
-		s.restartAt = Monotonic() + firstBackoff<<(2*s.restarts)
+		s.restartAt = Monotonic() + s.cfg.Backoff<<(2*s.restarts)
 		s.restarts++
 	}
 }
