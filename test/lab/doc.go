@@ -1,9 +1,10 @@
 // Command lab is the ground-truth laboratory: it runs real PyTorch jobs that write down, to the nanosecond, what they really
 // did, observes them with ptlaunch, and scores what ptlaunch says against the truth.
 //
-//	go run ./test/lab                    all scenarios, and docs/accuracy.md written
+//	make lab                             all scenarios, and docs/accuracy.md written
 //	go run ./test/lab -run 'save_.*'     some of them, a table on the terminal
 //	go run ./test/lab -bare -run fuse    the job alone, without ptlaunch: checks the truth log
+//	go run ./test/lab -keep DIR          the recordings kept, to be judged again: -judge DIR, in seconds, after a change of the rules
 //	go run ./test/lab -list
 //
 // The flow of one scenario, one at a time:

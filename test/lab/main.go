@@ -22,6 +22,7 @@ type options struct {
 	bare  bool   // run the jobs without ptlaunch
 	keep  string // folder to keep the recordings in, "" for none
 	docs  string // Markdown file to write, "" for none
+	judge string // folder of kept recordings to judge instead of running anything, "" to run
 	times int    // how often to run each scenario
 }
 
@@ -33,6 +34,7 @@ func main() {
 	)
 	flag.BoolVar(&o.bare, "bare", false, "run the jobs without ptlaunch and print what their logs say")
 	flag.StringVar(&o.keep, "keep", "", "keep each scenario's recording and truth below this `folder`")
+	flag.StringVar(&o.judge, "judge", "", "run nothing: judge the recordings that -keep has kept below this `folder`")
 	flag.StringVar(&o.docs, "docs", "", "write the result as Markdown to this `file`")
 	flag.IntVar(&o.times, "times", 1, "how often to run each scenario")
 	flag.Parse()
@@ -68,6 +70,10 @@ func laboratory(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if o.judge != "" {
+		scores, err := judgeKept(o)
+		return errors.Join(err, publish(o, scores, python))
+	}
 	bench := bench{python: python, repo: repo, keep: o.keep}
 	if !o.bare {
 		tmp, err := os.MkdirTemp("", "ptlab-bin-")
@@ -99,18 +105,44 @@ func laboratory(ctx context.Context, o options) error {
 			scores = append(scores, got...)
 		}
 	}
+	return errors.Join(append(failed, publish(o, scores, python), ctx.Err())...)
+}
+
+// publish prints the scores, and writes them to the Markdown file.
+func publish(o options, scores []Score, python string) error {
 	if len(scores) > 0 {
 		writeTable(os.Stdout, scores)
 	}
-	if o.docs != "" {
-		f, err := os.Create(o.docs)
-		if err != nil {
-			return err
-		}
-		writeMarkdown(f, scores, machine(python))
-		failed = append(failed, f.Close())
+	if o.docs == "" {
+		return nil
 	}
-	return errors.Join(append(failed, ctx.Err())...)
+	f, err := os.Create(o.docs)
+	if err != nil {
+		return err
+	}
+	writeMarkdown(f, scores, machine(python))
+	return f.Close()
+}
+
+// judgeKept judges the kept recordings with today's rules.
+func judgeKept(o options) ([]Score, error) {
+	var all []Score
+	for _, s := range scenarios() {
+		run := filepath.Join(o.judge, s.Name)
+		if _, err := os.Stat(run); err != nil || !o.match.MatchString(s.Name) {
+			continue
+		}
+		truth, err := ReadTruth(filepath.Join(run, "truth"))
+		if err != nil {
+			return all, err
+		}
+		scores, err := judgeRecording(s, truth, run)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, scores...)
+	}
+	return all, nil
 }
 
 // machine describes where the figures were taken.
