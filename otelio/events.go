@@ -144,7 +144,11 @@ func (e *events) step(f *model.Frame, spanOf func(snapshot.ProcID) trace.SpanID)
 		}
 		e.lost[key] = true
 		kv := []attribute.KeyValue{attribute.String("ptlaunch.source", g.Source), attribute.String("error.type", string(g.Reason))}
-		e.say(eventSourceLost, e.clock.wall(f.Mono), e.tracer.node, log.SeverityWarn, fmt.Sprintf("%s cannot be read (%s) %s", g.Source, g.Reason, g.Detail), kv)
+		text := fmt.Sprintf("%s cannot be read (%s)", g.Source, g.Reason)
+		if g.Detail != "" {
+			text += ": " + g.Detail
+		}
+		e.say(eventSourceLost, e.clock.wall(f.Mono), e.tracer.node, log.SeverityWarn, text, kv)
 	}
 }
 

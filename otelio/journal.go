@@ -94,8 +94,7 @@ func (j *journal) open() {
 		}
 		j.files[sig], j.sizes[sig] = f, whole
 		if s := j.spools[sig]; s != nil {
-			s.sent = min(j.saved[w.name], whole)
-			s.addBacklog(backlog)
+			s.resume(min(j.saved[w.name], whole), backlog)
 		}
 	}
 }

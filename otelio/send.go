@@ -57,10 +57,11 @@ func Send(ctx context.Context, cfg SendConfig) (Sent, error) {
 		if sp == nil {
 			continue
 		}
+		var from int64
 		if !cfg.All {
-			sp.sent = saved[signal(sig).String()]
+			from = saved[signal(sig).String()]
 		}
-		n, err := sp.fill()
+		n, err := sp.fill(from)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -93,17 +94,17 @@ func Send(ctx context.Context, cfg SendConfig) (Sent, error) {
 	return out, err
 }
 
-// fill puts the lines of the run folder's file from s.sent on into the spool.
-func (s *spool) fill() (int, error) {
+// fill puts the lines of the run folder's file from an offset on into the spool.
+func (s *spool) fill(from int64) (int, error) {
 	f, err := os.Open(filepath.Join(s.dir, s.sig.wire().file))
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	entries, _, err := scanLines(f, s.sent)
+	entries, _, err := scanLines(f, from)
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %v", f.Name(), err)
 	}
-	s.addBacklog(entries)
+	s.resume(from, entries)
 	return len(entries), nil
 }

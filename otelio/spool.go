@@ -54,10 +54,11 @@ func (s *spool) add(body []byte) *entry {
 	return e
 }
 
-// addBacklog puts requests in front that an earlier agent or run left in the file.
-func (s *spool) addBacklog(entries []*entry) {
+// resume puts requests in front that an earlier agent or run left in the file behind the offset sent.
+func (s *spool) resume(sent int64, backlog []*entry) {
 	s.mu.Lock()
-	s.queue = append(entries, s.queue...)
+	s.sent = sent
+	s.queue = append(backlog, s.queue...)
 	s.mu.Unlock()
 }
 
