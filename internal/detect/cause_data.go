@@ -17,13 +17,13 @@ func (d *stalls) dataCauses(w *rankWatch, o *ongoing) []opinion {
 				percent(s), w.tl.pools.generations)},
 		}}
 	}
-	var out []opinion
 	if m := d.memoryCause(o); m != nil {
-		out = append(out, *m)
+		return []opinion{*m} // waits for storage, and faults, are how memory shortage shows
 	}
 	if len(o.crew.slots) == 0 {
-		return append(out, d.withoutWorkers(o)...)
+		return d.withoutWorkers(o)
 	}
+	var out []opinion
 	all := o.crew.workers()
 	if float64(all.samples) < d.t.CauseQuorumSamples {
 		return nil

@@ -183,7 +183,7 @@ func (c *checkpoints) adopt(f *model.Frame) {
 }
 
 func (c *checkpoints) adoptOne(r *fileRecord, f *model.Frame) {
-	if r.taken || r.append {
+	if r.taken || r.append || r.kind == fileOther {
 		return
 	}
 	gap := seconds(c.t.BurstGapSeconds)

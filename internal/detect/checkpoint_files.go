@@ -161,7 +161,7 @@ func (b *fileBook) rename(e *snapshot.FileEvent) {
 
 // sight takes an open file of a process.
 func (b *fileBook) sight(f *snapshot.OpenFile) {
-	if f.Flags&(flagWriteOnly|flagReadWrite) == 0 || kindOfFile(f.Path) == fileOther {
+	if f.Flags&(flagWriteOnly|flagReadWrite) == 0 || strings.HasPrefix(f.Path, "/dev/") || strings.HasPrefix(f.Path, "/proc/") {
 		return
 	}
 	r := b.open[f.Path]

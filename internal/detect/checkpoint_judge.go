@@ -124,10 +124,22 @@ func (c *checkpoints) fits(e *episode, f *model.Frame) bool {
 		return false
 	case e.end != nil && e.end.Status != nil && e.end.Status.Core:
 		return false // the kernel wrote its core
+	case len(e.files) == 0 && c.explained(e):
+		return false
 	case len(e.files) == 0 && e.busy <= 2*time.Second && c.inherited(e) >= e.written/2:
 		return false // the history of reaped children
 	}
 	return e.writer.owner == (snapshot.ProcID{}) || c.accounts == nil || c.accounts.hasStarted(e.writer.owner, e.start)
+}
+
+// explained says whether the writer has a log, a cache or the like open that takes what it writes.
+func (c *checkpoints) explained(e *episode) bool {
+	for _, r := range c.book.open {
+		if (r.kind == fileOther || r.append) && r.writer == e.writer.id && r.seen >= e.start-time.Second && uint64(max(0, r.pos)) >= e.written/2 {
+			return true
+		}
+	}
+	return false
 }
 
 // hasStarted says whether a rank had begun to train at a moment.
