@@ -107,6 +107,11 @@ func (g *gpuWatch) spinning(s *gpuState) bool {
 // is hidden. And an idle GPU under a busy host is a loss that the host's counters alone cannot show.
 func (g *gpuWatch) correct(tl *timeline, s *slice) {
 	gpu := g.of(tl)
+	if gpu != nil && gpu.lost { // nothing computes any more; a rank asleep in nothing we can name waits for it
+		d := min(s.parts[inCompute], s.blocked)
+		s.parts[inCompute] -= d
+		s.parts[inOther] += d
+	}
 	if gpu == nil || gpu.utilization < 0 {
 		return
 	}
