@@ -68,8 +68,8 @@ func parts(o observation, log *slog.Logger) []sampler.Part {
 
 // blind is the source of a run that cannot be observed: snapshots that hold nothing but the reason.
 type blind struct {
-	gap  snapshot.Gap
-	said bool
+	gap snapshot.Gap
+	seq uint64
 }
 
 func blindGap(err error) snapshot.Gap {
@@ -85,12 +85,17 @@ func blindGap(err error) snapshot.Gap {
 
 // Next yields one snapshot and then waits for the end.
 func (b *blind) Next(ctx context.Context) (*snapshot.Snapshot, error) {
-	if b.said {
+	if b.seq > 0 {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	b.said = true
-	return &snapshot.Snapshot{Seq: 1, Wall: time.Now(), Mono: monotonic(), Gaps: []snapshot.Gap{b.gap}}, nil
+	return b.Last(ctx)
+}
+
+// Last implements agent.LastSource: even the shortest run says why nothing was seen.
+func (b *blind) Last(context.Context) (*snapshot.Snapshot, error) {
+	b.seq++
+	return &snapshot.Snapshot{Seq: b.seq, Wall: time.Now(), Mono: monotonic(), Gaps: []snapshot.Gap{b.gap}}, nil
 }
 
 // meter sees every snapshot before it is recorded: it adds what only the agent knows. It also lets the caller ask for a last

@@ -231,6 +231,20 @@ func TestHungSource(t *testing.T) {
 	})
 }
 
+// TestNothingTakenIsLost: a snapshot that was taken as the job ended is judged, not dropped: it is in the recording.
+func TestNothingTakenIsLost(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench()
+			b.endAfter(2 * time.Second) // together with a tick
+			got := b.Run(context.Background())
+			if uint64(got.Frames) != b.source.seq {
+				t.Errorf("%d of %d snapshots judged", got.Frames, b.source.seq)
+			}
+		})
+	}
+}
+
 // TestSupervisorGone: without an exit notice the agent goes on until no process is left, and the end stays unknown.
 func TestSupervisorGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

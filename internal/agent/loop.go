@@ -35,7 +35,8 @@ type reader struct {
 	snapshots chan *snapshot.Snapshot
 	cancel    context.CancelFunc
 	done      chan struct{}
-	err       error // valid once done is closed
+	err       error              // valid once done is closed, as the next
+	unfed     *snapshot.Snapshot // taken, recorded, and not handed over before the context ended
 }
 
 func (a *Agent) startReader(ctx context.Context) *reader {
@@ -52,7 +53,7 @@ func (a *Agent) startReader(ctx context.Context) *reader {
 			select {
 			case r.snapshots <- snap:
 			case <-ctx.Done():
-				r.err = ctx.Err()
+				r.err, r.unfed = ctx.Err(), snap
 				return
 			}
 		}

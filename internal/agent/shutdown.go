@@ -109,6 +109,9 @@ func (l *loop) lastSample(r *reader) {
 			return
 		}
 	}
+	if r.unfed != nil {
+		l.feed(r.unfed) // the recording has it: without it a replay would see more than we did
+	}
 	last, ok := l.Source.(LastSource)
 	if !ok {
 		return
