@@ -17,6 +17,7 @@ type discovery struct {
 	gate    bool  // loadavg speaks of the same pid namespace as this /proc
 	last    int32 // pid that was given out last, at the previous listing
 	listing uint64
+	skipped int // listings that the gate has saved since the last one
 
 	pids    []int32
 	foreign []int32 // ascending
@@ -43,6 +44,10 @@ const (
 	pending // its parent is not known: look again next time
 )
 
+// maxSkipped is how many listings in a row the gate may save: the number given out last also stands still when the kernel's
+// circle was set back and has come to the same place again.
+const maxSkipped = 4
+
 // recheckWithoutGate is how many remembered foreign pids are looked at again per listing where loadavg cannot say which.
 const recheckWithoutGate = 256
 
@@ -54,8 +59,9 @@ func (s *Sampler) discover() error {
 		last, err := s.fs.ReadLastPID(d.loadavg)
 		if err != nil {
 			d.gate = false
-		} else if last == d.last && d.listing > 0 && d.pending == 0 {
-			return nil // nothing was forked; ends are known from the kept descriptors
+		} else if last == d.last && d.skipped < maxSkipped && d.pending == 0 && s.dead == 0 {
+			d.skipped++
+			return nil // nothing was forked, and ends are known from the kept descriptors
 		} else {
 			d.last = last
 		}
@@ -68,6 +74,7 @@ func (s *Sampler) discover() error {
 		slices.Sort(d.pids)
 	}
 	d.listing++
+	d.skipped = 0
 	d.next = d.next[:0]
 	clear(d.fresh)
 	d.pending = 0

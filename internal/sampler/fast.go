@@ -162,7 +162,7 @@ func (s *Sampler) lookAtFiles(p *process, burst bool) int {
 
 // readFiles samples the open files of Python processes in turn.
 func (s *Sampler) readFiles() {
-	s.turns.files = s.inTurn(s.turns.files, fdQuota, func(p *process) int {
+	s.inTurn(&s.turns.files, fdQuota, func(p *process) int {
 		if !isPython(p) {
 			return 0
 		}

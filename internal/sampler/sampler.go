@@ -82,6 +82,7 @@ func New(cfg Config) (*Sampler, error) {
 		byPID: map[int32]*process{}, sessions: map[int32]bool{}, maxKept: descriptorBudget(),
 	}
 	s.disc.fresh = map[int32]*candidate{}
+	s.disc.skipped = maxSkipped // the first listing is made
 	s.patient = newPatient(cfg.Procfs, mindLimit)
 	if err := s.findRoot(); err != nil {
 		_ = fs.Close()

@@ -10,21 +10,25 @@ import (
 
 // Quotas of the slow files per tick. They bound what these cost however large the job is; the members take turns.
 const (
-	waitQuota   = 64 // members whose wait is looked at
-	statusQuota = 8  // members whose status is read
-	threadQuota = 64 // threads whose state is looked at
-	maxStates   = 64 // a process with more threads than this has no thread states
-	ownQuota    = 128
+	waitQuota   = 32  // members whose wait is looked at
+	statusQuota = 8   // members whose status is read
+	threadQuota = 16  // threads whose state is looked at
+	maxStates   = 64  // a process with more threads than this has no thread states
+	ownQuota    = 64  // threads whose I/O is summed, outside reaps and bursts
 	maxOwn      = 512 // threads of a process whose OwnIO is summed at a reap
 )
 
-// turns remembers where the next tick goes on.
-type turns struct{ wait, status, threads, own, files int }
+// turns remembers, for each kind of slow file, where the next tick goes on.
+type turns struct{ wait, status, threads, own, files turn }
+
+// turn is where one kind goes on, and what is left of its quota: a member that cost more than a tick's quota is paid off in
+// the following ones.
+type turn struct{ at, credit int }
 
 // readSlow reads the slow files of the members whose turn it is.
 func (s *Sampler) readSlow() {
-	s.turns.wait = s.inTurn(s.turns.wait, waitQuota, func(p *process) int { s.readWait(p); return 1 })
-	s.turns.status = s.inTurn(s.turns.status, statusQuota, func(p *process) int {
+	s.inTurn(&s.turns.wait, waitQuota, func(p *process) int { s.readWait(p); return 1 })
+	s.inTurn(&s.turns.status, statusQuota, func(p *process) int {
 		st, err := s.fs.Status(p.id.PID)
 		if err == nil {
 			p.status(&st)
@@ -32,7 +36,7 @@ func (s *Sampler) readSlow() {
 		s.gap(p, "procfs.status", err)
 		return 1
 	})
-	s.turns.threads = s.inTurn(s.turns.threads, threadQuota, func(p *process) int {
+	s.inTurn(&s.turns.threads, threadQuota, func(p *process) int {
 		n := int(p.now.proc.NumThreads)
 		if n > maxStates {
 			return 0
@@ -42,7 +46,7 @@ func (s *Sampler) readSlow() {
 		}
 		return n
 	})
-	s.turns.own = s.inTurn(s.turns.own, ownQuota, func(p *process) int {
+	s.inTurn(&s.turns.own, ownQuota, func(p *process) int {
 		if p.children == 0 || int(p.now.proc.NumThreads) > maxOwn {
 			return 0
 		}
@@ -51,23 +55,23 @@ func (s *Sampler) readSlow() {
 	})
 }
 
-// inTurn calls visit for one member after the other, beginning at from, until the costs it returns reach the quota or each
-// had its turn once. It returns where to go on.
-func (s *Sampler) inTurn(from, quota int, visit func(*process) int) int {
+// inTurn calls visit for one member after the other, from where the last tick stopped, until the costs it returns use up the
+// quota or each had its turn once.
+func (s *Sampler) inTurn(t *turn, quota int, visit func(*process) int) {
+	t.credit = min(t.credit+quota, quota)
 	n := len(s.members)
 	for range n {
-		if quota <= 0 {
-			break
+		if t.credit <= 0 {
+			return
 		}
-		if from >= n {
-			from = 0
+		if t.at >= n {
+			t.at = 0
 		}
-		if p := s.members[from]; !p.reaped && !p.zombie {
-			quota -= visit(p)
+		if p := s.members[t.at]; !p.reaped && !p.zombie {
+			t.credit -= visit(p)
 		}
-		from++
+		t.at++
 	}
-	return from
 }
 
 // waiting returns the Wait group being filled in this tick.
