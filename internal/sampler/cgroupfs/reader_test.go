@@ -187,3 +187,28 @@ func TestMovedAndGone(t *testing.T) {
 		t.Errorf("after its end: %v", got)
 	}
 }
+
+// v1 throttle files without a limit say nothing; bfq's, where that scheduler is in use, do. Nothing anywhere is no device.
+func TestV1IO(t *testing.T) {
+	const dir = "sys/fs/cgroup/blkio/job/"
+	files := map[string]string{
+		"proc/7/cgroup": "4:blkio:/job\n", "proc/self/mountinfo": "35 31 0:32 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n",
+		dir + "blkio.throttle.io_service_bytes_recursive": "Total 0\n", dir + "blkio.throttle.io_serviced_recursive": "Total 0\n",
+		dir + "blkio.throttle.io_service_bytes": "Total 0\n",
+		dir + "blkio.throttle.write_bps_device": "8:16 500\n",
+	}
+	s := read(t, files)
+	want := &snapshot.CgroupIO{File: dir + "blkio.throttle.io_service_bytes_recursive", Devices: []snapshot.CgroupDeviceIO{{Device: "8:16", WriteBPS: ptr(uint64(500))}}}
+	if diff := cmp.Diff(want, s.Cgroup.IO); diff != "" {
+		t.Errorf("limits alone: %s", diff)
+	}
+	files[dir+"blkio.bfq.io_service_bytes_recursive"] = "8:16 Read 10\n8:16 Write 20\n8:16 Sync 30\n8:16 Total 30\nTotal 30\n"
+	files[dir+"blkio.bfq.io_serviced_recursive"] = "8:16 Read 1\n8:16 Write 2\nTotal 3\n"
+	s = read(t, files)
+	want = &snapshot.CgroupIO{File: dir + "blkio.bfq.io_service_bytes_recursive", Devices: []snapshot.CgroupDeviceIO{{
+		Device: "8:16", ReadBytes: ptr(uint64(10)), WriteBytes: ptr(uint64(20)), ReadOps: ptr(uint64(1)), WriteOps: ptr(uint64(2)), WriteBPS: ptr(uint64(500)),
+	}}}
+	if diff := cmp.Diff(want, s.Cgroup.IO); diff != "" {
+		t.Errorf("bfq: %s", diff)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ptlaunch/ptlaunch/internal/hosttest"
 	"github.com/ptlaunch/ptlaunch/internal/snapshot"
 )
 
@@ -80,5 +81,38 @@ func TestUint(t *testing.T) {
 		if ok != want || ok && strconv.FormatUint(n, 10) != in {
 			t.Errorf("Uint(%q) = %d, %v", in, n, ok)
 		}
+	}
+}
+
+// A control group that was removed and made again under the same name: the kept descriptor answers ENODEV, the file is
+// opened again.
+func TestReadAfterRecreation(t *testing.T) {
+	dir := hosttest.CgroupV1(t, "cpu")
+	f := New(filepath.Join(dir, "cpu.shares"))
+	defer f.Close()
+	if b, err := f.Read(); err != nil || string(b) != "1024\n" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := f.Read(); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("of a group that is gone: %q, %v", b, err)
+	}
+	// Made, read, removed and made again without a reading in between: the descriptor is stale, the name is not.
+	for range 2 {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		hosttest.Write(t, filepath.Join(dir, "cpu.shares"), "2048")
+		if b, err := f.Read(); err != nil || string(b) != "2048\n" {
+			t.Fatalf("%q, %v", b, err)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
 	}
 }

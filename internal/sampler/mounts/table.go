@@ -126,8 +126,8 @@ func (r resolver) device(m mount, depth int) string {
 		// btrfs has an anonymous device number, and its first device as the source.
 		return r.node(m.source)
 	case m.fstype == "overlay" && m.upperdir != "":
-		// Within a container the upper directory is a path of the host that only leads back to the overlay.
-		if below, ok := r.own.holding(m.upperdir); ok && below.id != m.id {
+		// Within a container the upper directory is a path of the host that only leads back to the overlay: the depth ends it.
+		if below, ok := r.own.holding(m.upperdir); ok {
 			return r.device(below, depth+1)
 		}
 	}
