@@ -52,7 +52,7 @@ func openSource(o observation, log *slog.Logger) liveSource {
 // parts are the sources beside the processes. Mounts come before the network and after the devices that they lie on; none of
 // them waits for a slow source.
 func parts(o observation, log *slog.Logger) []sampler.Part {
-	topology := blockdev.Topology{Sysfs: o.cfg.Sysfs}
+	topology := mounts.Topology(o.cfg.Procfs, o.cfg.Sysfs)
 	out := []sampler.Part{
 		hostfs.New(o.cfg.Procfs),
 		blockdev.New(o.cfg.Procfs, topology),

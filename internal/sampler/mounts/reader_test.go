@@ -225,3 +225,16 @@ func TestNoMountinfo(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func BenchmarkRead(b *testing.B) {
+	r := New("/proc", Topology("/proc", "/sys"))
+	defer r.Close()
+	s := snapshot.Snapshot{Procs: []snapshot.Proc{{ID: self()}}}
+	b.ReportAllocs()
+	var now time.Duration
+	for b.Loop() {
+		now += time.Second
+		s.Mounts, s.Gaps = nil, nil
+		r.Read(now, &s)
+	}
+}

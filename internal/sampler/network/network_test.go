@@ -233,3 +233,14 @@ func TestLiveNamespace(t *testing.T) {
 		return true
 	})
 }
+
+func BenchmarkRead(b *testing.B) {
+	r := New("/proc", "/sys")
+	defer r.Close()
+	b.ReportAllocs()
+	var now time.Duration
+	for b.Loop() {
+		now += time.Second
+		r.Read(now, &snapshot.Snapshot{Procs: procs(int32(os.Getpid()))})
+	}
+}
