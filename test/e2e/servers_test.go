@@ -43,8 +43,8 @@ func binary(t *testing.T, variable string) string {
 	return path
 }
 
-// serve starts a server, waits until it is ready, and stops it when the test ends.
-func serve(t *testing.T, ready func() error, environ []string, command ...string) {
+// serve starts a server, waits until it is ready, and stops it when the test ends. It returns the file with what it says.
+func serve(t *testing.T, ready func() error, environ []string, command ...string) string {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
 	out, err := os.Create(log)
@@ -68,6 +68,7 @@ func serve(t *testing.T, ready func() error, environ []string, command ...string
 		}
 	})
 	eventually(t, filepath.Base(command[0])+" to be ready", ready)
+	return log
 }
 
 // answers is ready when a URL answers 200; listens when something accepts connections.
@@ -242,16 +243,30 @@ func (p prometheus) query(expr string) ([]sample, error) {
 }
 
 // collector is a running Collector, by the addresses at which it takes OTLP.
-type collector struct{ grpc, http string }
+type collector struct{ grpc, http, scrape, log string }
 
 // startCollector runs the Collector with one of the project's own configurations.
 func startCollector(t *testing.T, config string, environ ...string) collector {
 	t.Helper()
-	c := collector{grpc: address(freePort(t)), http: address(freePort(t))}
+	c := collector{grpc: address(freePort(t)), http: address(freePort(t)), scrape: address(freePort(t))}
 	environ = append(environ, "OTLP_GRPC_ENDPOINT="+c.grpc, "OTLP_HTTP_ENDPOINT="+c.http, "PTLAUNCH_STATE="+t.TempDir(),
-		"HEALTH_ENDPOINT="+address(freePort(t)), "PROMETHEUS_SCRAPE_ENDPOINT="+address(freePort(t)))
-	serve(t, listens(c.grpc), environ, binary(t, "PTLAUNCH_OTELCOL"), "--config", repo(t, "collector-config/"+config))
+		"HEALTH_ENDPOINT="+address(freePort(t)), "PROMETHEUS_SCRAPE_ENDPOINT="+c.scrape)
+	c.log = serve(t, listens(c.grpc), environ, binary(t, "PTLAUNCH_OTELCOL"), "--config", repo(t, "collector-config/"+config))
 	return c
+}
+
+// says waits until the Collector has printed all of the texts.
+func (c collector) says(t *testing.T, texts ...string) {
+	t.Helper()
+	eventually(t, "the Collector to print the run", func() error {
+		out, err := os.ReadFile(c.log)
+		for _, text := range texts {
+			if err == nil && !strings.Contains(string(out), text) {
+				err = fmt.Errorf("%q is not in its output", text)
+			}
+		}
+		return err
+	})
 }
 
 // repo is the absolute path of a file of the repository.
