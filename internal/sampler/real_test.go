@@ -1,9 +1,12 @@
 package sampler
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,18 +54,58 @@ func infoOf(s *snapshot.Snapshot, pid int) *snapshot.ProcInfo {
 func TestReapIsInOneSnapshot(t *testing.T) {
 	const size = 20 << 20
 	cmd := startReady(t, exec.Command("sh", "-c",
-		`echo ready; head -c 20971520 /dev/zero > /dev/null & wait; read end`))
-	s := open(t, Config{Root: int32(cmd.Process.Pid), RootIsMember: true})
+		`echo ready; (sleep 0.6; head -c 20971520 /dev/zero; sleep 0.01) > /dev/null & wait; read end`))
+	s := open(t, Config{Root: int32(cmd.Process.Pid), RootIsMember: true, Interval: 400 * time.Millisecond})
+	var child snapshot.ProcID
 	until(t, s, "the jump", func(snap *snapshot.Snapshot) bool {
+		for _, q := range snap.Procs {
+			if q.PPID == int32(cmd.Process.Pid) {
+				// A fast lane divides the interval, and the parent is read in its first part: before the reap, mostly.
+				child = q.ID
+				s.SetFast([]snapshot.ProcID{child})
+			}
+		}
 		p := procOf(snap, cmd.Process.Pid)
 		if p == nil || p.IO == nil || p.IO.WChar < size {
+			if slices.ContainsFunc(snap.Exits, func(e snapshot.Exit) bool { return e.ID == child }) {
+				t.Error("the child's end came before the jump")
+			}
 			return false
 		}
-		if p.OwnIO != nil && p.OwnIO.WChar >= size {
-			t.Errorf("own share %d holds the child's %d", p.OwnIO.WChar, size)
+		if len(snap.Exits) == 0 || p.OwnIO == nil || p.OwnIO.WChar >= size {
+			t.Errorf("with the jump: exits %+v, own share %+v, want the child's end and a share without its bytes", snap.Exits, p.OwnIO)
 		}
 		return true
 	})
+}
+
+func TestEndOfJob(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sleep 0.2; exit 5")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Config{Root: int32(cmd.Process.Pid), RootIsMember: true})
+	waited := make(chan struct{})
+	go func() { defer close(waited); _ = cmd.Wait() }() // its exit status is what the sampler must find out by itself
+	defer func() { <-waited }()
+	var status *snapshot.ExitStatus
+	for {
+		snap, err := s.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range snap.Exits {
+			if e.ID.PID == int32(cmd.Process.Pid) {
+				status = e.Status
+			}
+		}
+	}
+	if status == nil || status.Code != 5 {
+		t.Errorf("the job's exit status: %+v, want 5", status)
+	}
 }
 
 func TestExitStatuses(t *testing.T) {

@@ -70,9 +70,13 @@ type Proc struct {
 	RSS        uint64        `json:"rs"`           // bytes
 	BlkIODelay time.Duration `json:"bd,omitempty"` // main thread only, and 0 unless delay accounting was on at fork: see Host.DelayAcct
 
-	IO     *IO     `json:"io,omitempty"`
-	OwnIO  *IO     `json:"own,omitempty"` // sum over its living threads' files (task/*/io): holds nothing of reaped children. Read at a reap and in a burst only
-	Sched  *Sched  `json:"sc,omitempty"`  // of the main thread
+	IO *IO `json:"io,omitempty"`
+	// OwnIO is the sum over its living threads' files (task/*/io): it holds nothing of reaped children, and nothing of threads
+	// that have ended. It is there in the tick in which a child disappeared, in the ticks of a write burst, and in turns for
+	// processes with children: in every tick when those have few threads (64 together), every few ticks otherwise. nil else,
+	// and for a process with more than 512 threads.
+	OwnIO  *IO     `json:"own,omitempty"`
+	Sched  *Sched  `json:"sc,omitempty"` // of the main thread
 	Status *Status `json:"stt,omitempty"`
 	Wait   *Wait   `json:"w,omitempty"`
 	FDs    *int32  `json:"fds,omitempty"` // number of open descriptors, when it was cheap to know
