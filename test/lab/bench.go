@@ -50,7 +50,7 @@ func (b *bench) scenario(ctx context.Context, s Scenario) (scores []Score, err e
 		fmt.Fprintf(os.Stderr, "lab: %s: the verdict does not say %q\n", s.Name, s.Says)
 	}
 	if b.keep != "" {
-		if err := keepRun(run, st.path("truth"), filepath.Join(b.keep, s.Name)); err != nil {
+		if err := keepRun(run, st.path("truth"), b.repo, filepath.Join(b.keep, s.Name)); err != nil {
 			return nil, err
 		}
 	}
