@@ -156,6 +156,7 @@ type poolWatch struct {
 	ended       time.Duration // when the latest generation ended
 	firstLast   time.Duration // the last birth of the first generation
 	lastBirth   time.Duration
+	waited      bool // the rank was seen waiting for its first batch
 	waiting     bool // for the first batch of the newest generation
 }
 
@@ -165,7 +166,7 @@ func (w *poolWatch) see(p *model.Pool, first, last time.Duration) bool {
 		w.firstBirth = first
 	}
 	if first > w.newest {
-		w.newest, w.lastBirth, w.waiting = first, last, true
+		w.newest, w.lastBirth, w.waiting, w.waited = first, last, true, false
 		if w.generations++; w.generations == 1 {
 			w.firstLast = last
 		}
@@ -329,9 +330,13 @@ func (a *accounts) watchFirstBatch(tl *timeline, s *slice) {
 		return
 	}
 	s.newPool = true
-	if s.from >= w.lastBirth && s.parts[inData] < s.length()/3 && s.run > 0 {
+	if s.from < w.lastBirth {
+		return
+	}
+	if s.run >= batchRun && (w.waited || s.parts[inData] < s.length()/3) {
 		w.waiting = false
 	}
+	w.waited = s.parts[inData] > s.length()/2
 }
 
 // quietFrom is the moment from which on a rank that had workers, or peers, shows no sign of its training loop: it may be

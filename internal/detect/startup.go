@@ -21,6 +21,10 @@ type startup struct {
 	waited                bool          // the rank was seen waiting for them
 }
 
+// batchRun is the CPU time that handling a batch takes at the least: a rank that only waits does not run at all but when its
+// poll times out, every 5 s.
+const batchRun = 200 * time.Microsecond
+
 // firstBatchLimit is how long after the last birth a rank that was never seen waiting is taken to have its first batch.
 const firstBatchLimit = time.Second
 
@@ -31,9 +35,11 @@ func (s *startup) slice(x *slice) {
 	}
 	blocked := x.blocked > x.length()/2
 	switch {
+	case s.waited && x.run >= batchRun:
+		s.end(x.from)
 	case blocked && (phaseOf(x.kind, x.around) == inData || x.kind == waitPoll || x.kind == waitLoaderPipe):
 		s.waited = true
-	case !blocked && (s.waited || x.from-s.lastBirth > firstBatchLimit):
+	case !blocked && x.from-s.lastBirth > firstBatchLimit:
 		s.end(x.from)
 	}
 }
