@@ -37,7 +37,9 @@ func (w *patient) do(read func(*procfs.FS)) bool {
 	done := make(chan struct{})
 	var decided atomic.Bool // by whoever comes first: the read's end or the timer
 	w.jobs <- func(fs *procfs.FS) {
-		read(fs)
+		if fs != nil {
+			read(fs)
+		}
 		close(done)
 		if !decided.CompareAndSwap(false, true) {
 			w.stuck.Add(-1) // came back after all
@@ -62,10 +64,10 @@ func (w *patient) do(read func(*procfs.FS)) bool {
 // run owns a file system of its own, since an FS is not for two goroutines.
 func (w *patient) run(jobs <-chan func(*procfs.FS)) {
 	fs, err := procfs.Open(w.root)
+	if err != nil {
+		fs = nil // out of descriptors: nothing is read, and what is not read is absent
+	}
 	for job := range jobs {
-		if err != nil {
-			fs = nil
-		}
 		job(fs)
 	}
 	if fs != nil {
