@@ -164,6 +164,10 @@ func (b *fileBook) sight(f *snapshot.OpenFile) {
 	if f.Flags&(flagWriteOnly|flagReadWrite) == 0 || strings.HasPrefix(f.Path, "/dev/") || strings.HasPrefix(f.Path, "/proc/") {
 		return
 	}
+	if r := b.closedSince(f); r != nil {
+		r.writer, r.mount = f.ID, f.MountID
+		return
+	}
 	r := b.open[f.Path]
 	if r == nil {
 		r = &fileRecord{path: f.Path, kind: kindOfFile(f.Path), opened: f.At, size: -1, first: f.Pos, created: f.Flags&flagReadWrite == 0}
@@ -175,6 +179,22 @@ func (b *fileBook) sight(f *snapshot.OpenFile) {
 	r.writer, r.mount, r.pos = f.ID, f.MountID, max(r.pos, f.Pos)
 	r.append = f.Flags&flagAppend != 0
 	r.synced = r.synced || f.Flags&(flagDSync|flagDirect) != 0
+}
+
+// sightLag is how much later than the read of its process a sight may be stamped.
+const sightLag = 200 * time.Millisecond
+
+// closedSince finds the record of a file that was closed after it was seen open: within a frame events are read first.
+func (b *fileBook) closedSince(f *snapshot.OpenFile) *fileRecord {
+	if b.open[f.Path] != nil {
+		return nil
+	}
+	for i := len(b.done) - 1; i >= 0; i-- {
+		if r := b.done[i]; r.path == f.Path && f.At <= r.closed+sightLag {
+			return r
+		}
+	}
+	return nil
 }
 
 // retire ends a record whose path begins anew.

@@ -112,6 +112,34 @@ func TestFileEventsBoundASave(t *testing.T) {
 	}
 }
 
+// TestSightOfAClosedFile: a file that was seen open before it was closed, in one frame, is one file and not two.
+func TestSightOfAClosedFile(t *testing.T) {
+	j := trainer(saving, 8)
+	before := j.rank(0).play
+	j.rank(0).play = func(i int) act { return before(i % 200) }
+	const path = "/ckpt/a.pt"
+	j.files = func(from, to time.Duration) (files []snapshot.OpenFile, all []snapshot.FileEvent) {
+		for _, at := range []int{100, 300} {
+			_, e := events(
+				snapshot.FileEvent{At: tickTime(at), Kind: snapshot.FileCreated, Path: path},
+				snapshot.FileEvent{At: tickTime(at + 8), Kind: snapshot.FileClosedWrite, Path: path, Size: 160e6},
+			)(from, to)
+			f, _ := sights(at+4, snapshot.OpenFile{ID: j.rank(0).id, FD: 9, Path: path, Flags: 0o100001, Pos: 8e7, MountID: 1})(from, to)
+			files, all = append(files, f...), append(all, e...)
+		}
+		return files, all
+	}
+	v := play(j, 36)
+	if len(v.checkpoints) != 2 {
+		t.Fatalf("%d checkpoints", len(v.checkpoints))
+	}
+	for _, c := range v.checkpoints {
+		if c.Files != 1 || c.Size != 160e6 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 func TestSlowSmallSaveIsFoundByItsFile(t *testing.T) {
 	slow := act{run: 1, wchar: 3e6, wb: 3e6, writes: 3}
 	j := trainer(slow, 20)

@@ -80,6 +80,16 @@ func (a *accounts) timelineOf(r *model.Rank) *timeline {
 	return tl
 }
 
+// endedWorkers counts the rank's workers that ended in this frame, and gives the moment of the last one's end.
+func endedWorkers(f *model.Frame, tl *timeline) (n int, last time.Duration) {
+	for i := range f.Ended {
+		if e := &f.Ended[i]; e.Role == model.RoleWorker && e.OfRank == tl.id {
+			n, last = n+1, max(last, e.At)
+		}
+	}
+	return n, last
+}
+
 func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []*snapshot.FastSample, c *crew) {
 	tl.around = surround{multi: tl.multi, pin: hasThread(p.Info, "pt_data_pin")}
 	if c != nil {
@@ -92,11 +102,17 @@ func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []
 	tl.around.pressed = memoryPressure(f) >= a.t.MemoryPressure
 	a.watchPools(f, tl)
 	before := len(tl.slices)
+	lost, until := endedWorkers(f, tl)
+	around := tl.around
 	for _, s := range fast {
 		if s.At < p.Raw.At {
+			if tl.around = around; s.At <= until { // the frame shows those that live at its end
+				tl.around.workers += lost
+			}
 			tl.advance(readingOf(s.At, s.State, s.Sched, s.Wait))
 		}
 	}
+	tl.around = around
 	tl.advance(readingOf(p.Raw.At, p.Raw.State, p.Raw.Sched, p.Raw.Wait))
 	if !tl.start.done {
 		tl.start.firstBirth, tl.start.lastBirth = tl.pools.firstBirth, tl.pools.firstLast
