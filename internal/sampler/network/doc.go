@@ -4,6 +4,6 @@
 // Bytes are of a namespace as a whole, since the kernel does not count them per process. On a host without containers that is
 // the whole machine's traffic. What RDMA moves (NCCL over InfiniBand or RoCE) passes the kernel by and is in no counter here.
 //
-// It is a part of the sampler: Reader.Read fills Snapshot.Network. It imports packages kernfile and snapshot; it must not
-// import package sampler. A Reader belongs to one goroutine.
+// It is a part of the sampler: Reader.Read fills Snapshot.Network. It imports packages kernfile, latest and snapshot; it
+// must not import package sampler. A Reader belongs to one goroutine; the count of sockets, which is slow, has its own.
 package network

@@ -51,6 +51,12 @@ func read(t *testing.T, files map[string]string, s *snapshot.Snapshot) *Reader {
 	return r
 }
 
+// settle waits for a count of sockets.
+func settle(t *testing.T, r *Reader) {
+	t.Helper()
+	hosttest.Until(t, "the count of sockets", func() bool { return r.sockets.box.Reading().OK })
+}
+
 func procs(pids ...int32) []snapshot.Proc {
 	var out []snapshot.Proc
 	for _, pid := range pids {
@@ -63,6 +69,12 @@ func procs(pids ...int32) []snapshot.Proc {
 func TestHost(t *testing.T) {
 	s := snapshot.Snapshot{Procs: procs(7)}
 	r := read(t, fake(), &s)
+	if len(s.Network) != 1 || s.Network[0].Sockets != nil {
+		t.Errorf("the tick waited for the count: %+v", s.Network)
+	}
+	settle(t, r)
+	s = snapshot.Snapshot{Procs: procs(7)}
+	r.Read(time.Second, &s)
 	want := []snapshot.NetIO{{
 		NS: "net:[1]", At: time.Second, RxBytes: 5000, TxBytes: 700, LoRxBytes: 100,
 		Interfaces: []snapshot.Interface{{Name: "lo", RxBytes: 100, TxBytes: 100}, {Name: "eth0", RxBytes: 5000, TxBytes: 700}, {Name: "docker0", RxBytes: 4000, TxBytes: 600}},
@@ -88,7 +100,10 @@ func TestOtherNamespace(t *testing.T) {
 	files["proc/7/net/sockstat"] = "TCP: inuse 5000 orphan 0 tw 1 alloc 18 mem 55\n"
 	files["proc/8/ns/net"] = "-> net:[3]"
 	s := snapshot.Snapshot{Procs: procs(7, 8)}
-	read(t, files, &s)
+	r := read(t, files, &s)
+	settle(t, r)
+	s = snapshot.Snapshot{Procs: procs(7, 8)}
+	r.Read(time.Second, &s)
 	want := []snapshot.NetIO{{NS: "net:[2]", At: time.Second, RxBytes: 9000, TxBytes: 1300, LoRxBytes: 100}}
 	if diff := cmp.Diff(want, s.Network); diff != "" {
 		t.Error(diff)
@@ -193,6 +208,9 @@ func TestLive(t *testing.T) {
 	defer r.Close()
 	s := snapshot.Snapshot{Procs: procs(int32(os.Getpid()))}
 	r.Read(time.Second, &s)
+	settle(t, r)
+	s = snapshot.Snapshot{Procs: procs(int32(os.Getpid()))}
+	r.Read(2*time.Second, &s)
 	after, err := fs.NetDev()
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +225,7 @@ func TestLive(t *testing.T) {
 	if len(n.Interfaces) != len(after) {
 		t.Errorf("%d interfaces, want %d", len(n.Interfaces), len(after))
 	}
-	if n.Sockets["established"] != 2 || n.Sockets["listen"] != 1 || n.RecvQueue != 1000 {
+	if n.Sockets == nil || n.Sockets["established"] != 2 || n.Sockets["listen"] != 1 || n.RecvQueue != 1000 {
 		t.Errorf("sockets %v, %d bytes wait", n.Sockets, n.RecvQueue)
 	}
 }

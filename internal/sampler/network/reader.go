@@ -24,7 +24,7 @@ type Reader struct {
 	namespaces    map[string]*namespace
 	hardware      map[string]bool // interface of our own namespace -> stands on a device
 	hardwareAt    time.Duration
-	sockets       sockets
+	sockets       *counter
 }
 
 type namespace struct {
@@ -38,14 +38,15 @@ func New(procfs, sysfs string) *Reader {
 	if err != nil {
 		own = "" // no namespace is known to be our own, then
 	}
-	return &Reader{procfs: procfs, sysfs: sysfs, own: own, of: map[snapshot.ProcID]string{}, namespaces: map[string]*namespace{}}
+	return &Reader{procfs: procfs, sysfs: sysfs, own: own, of: map[snapshot.ProcID]string{}, namespaces: map[string]*namespace{}, sockets: newCounter(procfs)}
 }
 
 // Read fills s.Network, one entry per namespace that a process of s.Procs is in. Gaps: "network" for a namespace's bytes,
-// "network.sockets" when sockets could not be counted or were too many.
+// "network.sockets" when sockets could not be counted or were too many. Sockets are in the first snapshot after each count.
 func (r *Reader) Read(now time.Duration, s *snapshot.Snapshot) {
 	r.members(s)
-	counted := r.sockets.due(now, s)
+	counts := r.sockets.fresh()
+	r.sockets.ask(now, s, r.of, r.namespaces)
 	var out []snapshot.NetIO
 	for key, ns := range r.namespaces {
 		b, err := ns.dev.Read()
@@ -58,9 +59,10 @@ func (r *Reader) Read(now time.Duration, s *snapshot.Snapshot) {
 			continue
 		}
 		n := r.sum(now, key, interfaces)
-		if counted {
-			if err := r.sockets.count(r.procfs, ns.pid, r.of, &n); err != nil {
-				s.Gaps = append(s.Gaps, kernfile.Gap("network.sockets", err))
+		if c, ok := counts[key]; ok {
+			n.Sockets, n.SendQueue, n.RecvQueue = c.states, c.send, c.recv
+			if c.err != nil {
+				s.Gaps = append(s.Gaps, kernfile.Gap("network.sockets", c.err))
 			}
 		}
 		out = append(out, n)
@@ -69,12 +71,12 @@ func (r *Reader) Read(now time.Duration, s *snapshot.Snapshot) {
 	s.Network = out
 }
 
-// Close releases the files.
+// Close releases the files and ends the count of sockets.
 func (r *Reader) Close() error {
 	for _, ns := range r.namespaces {
 		_ = ns.dev.Close() // nothing was written
 	}
-	return nil
+	return r.sockets.box.Close()
 }
 
 // members keeps the namespaces of the living, each with a living process through which it is read.
