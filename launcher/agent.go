@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,11 +52,7 @@ func startAgent(environ []string, generation int, to chan<- message) (*agent, er
 	defer syscall.Close(up[1])
 	files := []uintptr{uintptr(null), uintptr(null), uintptr(null)}
 	files = append(files, uintptr(down[0]), uintptr(up[1])) // handoff.ReadFD, handoff.WriteFD
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{handoff.AgentArg0}, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   agentEnv(environ),
-		Files: files,
-	})
+	pid, err := forkAgent(environ, files)
 	if err != nil {
 		_, _ = syscall.Close(down[1]), syscall.Close(up[0])
 		return nil, err
@@ -68,6 +65,20 @@ func startAgent(environ []string, generation int, to chan<- message) (*agent, er
 	a.running.Go(a.write)
 	a.running.Go(func() { a.read(to) })
 	return a, nil
+}
+
+// forkAgent runs the agent with the stop signals of the terminal blocked. ForkExec suspends the forking thread until the child
+// has called exec; a child that Ctrl-Z stops before that would keep us from stopping, and the shell from its prompt. The agent
+// keeps them blocked: it watches a stopped job, too, and a canary that does not stop is never stale.
+func forkAgent(environ []string, files []uintptr) (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer setMask(changeMask(sigBlock, stopSignals))
+	return syscall.ForkExec("/proc/self/exe", []string{handoff.AgentArg0}, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   agentEnv(environ),
+		Files: files,
+	})
 }
 
 // agentEnv is the environment without what would load foreign code into the agent or change its Go runtime: such variables

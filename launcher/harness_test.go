@@ -89,7 +89,7 @@ func start(t *testing.T, w wrapper, o options, command ...string) *job {
 	outR, outW := pipe(t)
 	errR, errW := pipe(t)
 	j := &job{t: t, in: inW, out: bufio.NewReader(outR), outEnd: outR, errOut: &bytes.Buffer{}, copied: make(chan struct{})}
-	j.notes = filepath.Join(t.TempDir(), "agent")
+	j.notes = notesFile(t)
 	if o.quiet {
 		o.flags = append(o.flags, "--quiet")
 	}
@@ -122,6 +122,17 @@ func start(t *testing.T, w wrapper, o options, command ...string) *job {
 		_, _ = proc.Wait()
 	})
 	return j
+}
+
+// notesFile is where the test agent takes notes. An agent may outlive the test, so that the folder is removed without complaint.
+func notesFile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "notes")
 }
 
 func pipe(t *testing.T) (r, w *os.File) {
@@ -249,4 +260,12 @@ func alive(pid int) bool {
 
 func probeCommand(t testing.TB, name string, args ...string) []string {
 	return append([]string{self(t), probeArg + name}, args...)
+}
+
+// parsePid reads the pid that a shell printed with echo $$.
+func parsePid(text string) (int, error) {
+	if !strings.HasSuffix(text, "\n") {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return strconv.Atoi(strings.TrimSpace(text))
 }

@@ -10,6 +10,7 @@ import (
 
 // Numbers that package syscall has no names for. They are the same on every architecture that this package supports.
 const (
+	sigBlock   = 0  // rt_sigprocmask: add to the mask
 	sigSetmask = 2  // rt_sigprocmask: replace the mask
 	firstRT    = 35 // the first real-time signal that a Go program can catch: 32 to 34 belong to libc and the runtime
 	lastSignal = 64
@@ -51,10 +52,16 @@ func notify(c chan<- os.Signal, sigs []syscall.Signal) {
 	}
 }
 
+// stopSignals are those with which a terminal stops a job.
+const stopSignals = 1<<(syscall.SIGTSTP-1) | 1<<(syscall.SIGTTIN-1) | 1<<(syscall.SIGTTOU-1)
+
 // setMask sets the calling thread's signal mask and returns the old one.
-func setMask(mask uint64) uint64 {
+func setMask(mask uint64) uint64 { return changeMask(sigSetmask, mask) }
+
+// changeMask is sigprocmask for the calling thread. It returns the old mask.
+func changeMask(how uintptr, mask uint64) uint64 {
 	var old uint64
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask,
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, how,
 		uintptr(unsafe.Pointer(&mask)), uintptr(unsafe.Pointer(&old)), maskBytes, 0, 0)
 	return old
 }

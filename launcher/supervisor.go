@@ -17,7 +17,7 @@ const (
 	// defaultBackoff is the pause before the first restart.
 	defaultBackoff = time.Second
 	// distrust is how long after being continued the agent's reports are not believed: it may now see signals from before.
-	distrust = 100 * time.Millisecond
+	distrust = 30 * time.Millisecond
 	// patience is how soon after the job's end a further signal is taken as "do not wait for the telemetry": earlier ones are
 	// those that ended the job.
 	patience = 300 * time.Millisecond
