@@ -13,7 +13,7 @@ type ambient struct {
 	elapsed    float64 // seconds
 	idleCPUs   float64 // CPU seconds idle on the machine
 	usedCPUs   float64 // CPU seconds used by the cgroup
-	throttled  float64 // seconds of throttled time
+	cgElapsed  float64 // seconds of the frames that had the cgroup: it may be read more seldom
 	periods    float64 // share of throttled periods, times seconds
 	memStalled float64 // seconds of PSI memory some
 	ioStalled  float64
@@ -38,6 +38,7 @@ type ambient struct {
 	iopsLimit float64
 	hasPSI    bool
 	hasHost   bool
+	hasCgroup bool
 	mounts    []string       // "/mnt/data (nfs4)" of remote mounts in use
 	reads     map[string]int // data files seen open, by "mount (type)"
 }
@@ -61,11 +62,25 @@ func (a *ambient) add(o *ambient) {
 	if o.devName == "" {
 		a.devName = kept.devName
 	}
+	if !o.hasCgroup && kept.hasCgroup { // not due in this frame: what it said last still holds
+		a.hasCgroup, a.quota, a.quotaFile = true, kept.quota, kept.quotaFile
+		a.memNear, a.memLimit, a.readLimit, a.iopsLimit = kept.memNear, kept.memLimit, kept.readLimit, kept.iopsLimit
+		a.cpus = min(a.cpus, kept.cpus)
+	}
+	if !o.hasHost && kept.hasHost {
+		a.hasHost, a.online, a.cpus = true, kept.online, min(a.cpus, kept.cpus)
+	}
+	if a.shmUsed < 0 {
+		a.shmUsed = kept.shmUsed
+	}
+	if len(o.mounts) == 0 {
+		a.mounts = kept.mounts
+	}
 }
 
 func (a *ambient) sums() []*float64 {
 	return []*float64{
-		&a.elapsed, &a.idleCPUs, &a.usedCPUs, &a.throttled, &a.periods, &a.memStalled, &a.ioStalled, &a.netBytes,
+		&a.elapsed, &a.idleCPUs, &a.usedCPUs, &a.cgElapsed, &a.periods, &a.memStalled, &a.ioStalled, &a.netBytes,
 		&a.readBytes, &a.devBusy, &a.devAwait, &a.devQueue, &a.swapIn, &a.newMemory,
 	}
 }
@@ -78,11 +93,19 @@ func (a *ambient) mean(sum float64) float64 {
 	return sum / a.elapsed
 }
 
+// ofCgroup is a sum of the cgroup's figures per second of the frames that had them.
+func (a *ambient) ofCgroup(sum float64) float64 {
+	if a.cgElapsed <= 0 {
+		return 0
+	}
+	return sum / a.cgElapsed
+}
+
 // freeCPUs is the number of CPUs that the job may use and that were idle: what the machine left, and what the quota left.
 func (a *ambient) freeCPUs() float64 {
 	free := a.mean(a.idleCPUs)
 	if a.quota > 0 {
-		free = min(free, a.quota-a.mean(a.usedCPUs))
+		free = min(free, a.quota-a.ofCgroup(a.usedCPUs))
 	}
 	return max(0, free)
 }
@@ -144,13 +167,13 @@ func (a *ambient) cgroup(f *model.Frame) {
 		return
 	}
 	c := f.Cgroup
+	a.hasCgroup, a.cgElapsed = true, a.elapsed
 	if c.Cpuset != nil && c.Cpuset.CPUs > 0 && float64(c.Cpuset.CPUs) < a.cpus {
 		a.narrow(float64(c.Cpuset.CPUs))
 	}
 	if c.CPU != nil && c.CPU.Limit != nil {
 		a.quota, a.quotaFile = *c.CPU.Limit, c.CPU.File
 		a.cpus = min(a.cpus, a.quota)
-		a.throttled = c.ThrottledShare * a.elapsed
 		a.periods = c.PeriodsShare * a.elapsed
 	}
 	if c.CPUs != nil {

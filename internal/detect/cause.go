@@ -118,7 +118,7 @@ func (d *stalls) facts(w *rankWatch, o *ongoing) map[string]float64 {
 		f[FactCPUsAllowed], f[FactFreeCPUs] = a.cpus, a.freeCPUs()
 	}
 	if a.quota > 0 {
-		f[FactCPULimit], f[FactThrottled] = a.quota, a.mean(a.periods)
+		f[FactCPULimit], f[FactThrottled] = a.quota, a.ofCgroup(a.periods)
 	}
 	if a.devName != "" {
 		f[FactDeviceBusy], f[FactDeviceRate] = a.mean(a.devBusy), a.mean(a.readBytes)

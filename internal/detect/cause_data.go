@@ -198,7 +198,7 @@ func (d *stalls) networkShare(o *ongoing, all *tally) float64 {
 // simply at work.
 func (d *stalls) cpuCause(o *ongoing, all *tally) opinion {
 	a := &o.amb
-	free, periods, crowding := a.freeCPUs(), a.mean(a.periods), ratio(all.queue, all.run)
+	free, periods, crowding := a.freeCPUs(), a.ofCgroup(a.periods), ratio(all.queue, all.run)
 	n := len(o.crew.slots)
 	busy := fmt.Sprintf("%d workers are on a CPU or ready to be for %s of the time", n, percent(all.computing()))
 	crowd := fmt.Sprintf("they wait for a CPU for %s of the time that they run", percent(crowding))

@@ -171,7 +171,7 @@ func (d *stalls) shouldOpen(l *lossWatch) bool {
 
 // begin makes a stall that starts with the first lost moment in the window.
 func (d *stalls) begin(w *rankWatch, phase int, l *lossWatch) *ongoing {
-	o := &ongoing{crew: newCrew(), peers: map[int]time.Duration{}}
+	o := &ongoing{crew: newCrew(), amb: ambient{shmUsed: -1}, peers: map[int]time.Duration{}}
 	st := &o.stall
 	st.ID, st.Rank, st.OfRank, st.Phase = d.nextID(), w.tl.rank, w.tl.id, Phases[phase]
 	first := true
