@@ -372,6 +372,7 @@ func (s *Sampler) countChildren() {
 	for _, p := range s.members {
 		if parent := s.byPID[p.now.proc.PPID]; parent != nil {
 			parent.children++
+			parent.reaper = true
 		}
 	}
 }

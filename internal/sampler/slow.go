@@ -18,6 +18,10 @@ const (
 	maxOwn      = 512 // threads of a process whose OwnIO is summed at a reap
 )
 
+// sigchldBit is SIGCHLD in the signal masks of /proc/PID/status. A rank catches it once it has made a DataLoader with
+// workers: a set of them that lives and dies between two ticks leaves no other trace than the parent's jump.
+const sigchldBit = 1 << (17 - 1)
+
 // turns remembers, for each kind of slow file, where the next tick goes on.
 type turns struct{ wait, status, threads, own, files turn }
 
@@ -31,6 +35,7 @@ func (s *Sampler) readSlow() {
 	s.inTurn(&s.turns.status, statusQuota, func(p *process) int {
 		st, err := s.fs.Status(p.id.PID)
 		if err == nil {
+			p.reaper = p.reaper || st.SigCgt&sigchldBit != 0
 			p.status(&st)
 		}
 		s.gap(p, "procfs.status", err)
@@ -47,7 +52,7 @@ func (s *Sampler) readSlow() {
 		return n
 	})
 	s.inTurn(&s.turns.own, ownQuota, func(p *process) int {
-		if p.children == 0 || int(p.now.proc.NumThreads) > maxOwn {
+		if !p.reaper || int(p.now.proc.NumThreads) > maxOwn {
 			return 0
 		}
 		s.readOwn(p)

@@ -46,7 +46,7 @@ func (r *Reader) cpuUsage(f Folder, holder string, c *snapshot.CgroupCPU) error 
 	if acct, ok := r.groups.Controllers["cpuacct"]; ok {
 		ns, _, err := r.number(acct.Dir, "cpuacct.usage")
 		if err != nil {
-			return nil //nolint:nilerr // the use is optional: limits and throttling are what is asked for
+			return nil // the use is optional: limits and throttling are what is asked for
 		}
 		u := time.Duration(min(ns, 1<<63-1))
 		c.Usage = &u
@@ -104,7 +104,7 @@ func ParseCPUMax(b []byte) (*float64, error) {
 	line, _ := kernfile.Line(b)
 	q, rest := kernfile.Field(line)
 	if string(q) == "max" {
-		return nil, nil //nolint:nilnil // no limit is a value of its own
+		return nil, nil
 	}
 	quota, ok1 := kernfile.Uint(q)
 	period, _, ok2 := kernfile.UintField(rest)

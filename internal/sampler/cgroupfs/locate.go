@@ -28,11 +28,11 @@ type Groups struct {
 }
 
 var (
-	// ErrOutside: the group lies outside this process's cgroup namespace or mounts.
+	// ErrOutside says that the group lies outside this process's cgroup namespace or mounts.
 	ErrOutside = errors.New("the group lies outside what is mounted here")
-	// ErrNotMounted: the hierarchy is not mounted here.
+	// ErrNotMounted says that the hierarchy is not mounted here.
 	ErrNotMounted = errors.New("the hierarchy is not mounted here")
-	// ErrNoController: neither the group nor one above it has the controller's files.
+	// ErrNoController says that neither the group nor one above it has the controller's files.
 	ErrNoController = errors.New("the controller is not enabled for the group")
 )
 

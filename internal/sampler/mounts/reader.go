@@ -40,7 +40,6 @@ type Reader struct {
 
 type namespace struct {
 	table table
-	err   error
 	at    time.Duration
 	pid   int32 // a live member, 0 when there is none
 }

@@ -80,14 +80,12 @@ func (c Code) Error() string {
 // lost reports whether a device is gone for good: nothing but a reset or a reboot brings it back.
 func lost(err error) bool { return errors.Is(err, CodeLost) || errors.Is(err, CodeResetRequired) }
 
-// ErrSentinel: the driver gave the value that stands for "none".
+// ErrSentinel says that the driver gave the value that stands for "none".
 var ErrSentinel = errors.New("the driver gave no value")
 
-// ErrNoCgo: this program was built with CGO_ENABLED=0 and has no way to call a C library.
+// ErrNoCgo says that this program was built with CGO_ENABLED=0 and has no way to call a C library.
 var ErrNoCgo = errors.New("this program was built without cgo and cannot read GPUs")
 
-// ErrNoSamples: there is no new sample since the last reading.
-var ErrNoSamples = errors.New("no new sample")
 
 func reason(err error) snapshot.GapReason {
 	switch {
