@@ -24,7 +24,6 @@ type process struct {
 	walks      int           // walks made since then
 	walkAt     time.Duration // of the next one
 	startStack uint64
-	children   int           // live members whose parent it is, counted per tick
 	reaper     bool          // it has had children, or waits to be told of their end: it may have reaped some unseen
 	noSyscall  bool          // its system call may not be read
 	fast       bool          // in the fast lane

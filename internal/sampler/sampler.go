@@ -230,7 +230,7 @@ func (s *Sampler) finish() *snapshot.Snapshot {
 		s.gap(nil, "procfs", err)
 	}
 	s.checkRoot()
-	s.countChildren()
+	s.noteParents()
 	s.rereadParents()
 	s.readBursts()
 	s.readSlow()
@@ -364,14 +364,10 @@ func (s *Sampler) tellGaps(snap *snapshot.Snapshot) {
 	s.gaps, s.gapCounts = s.gaps[:0], s.gapCounts[:0]
 }
 
-// countChildren counts the live children of each member: only a parent can get the counters of reaped children.
-func (s *Sampler) countChildren() {
-	for _, p := range s.members {
-		p.children = 0
-	}
+// noteParents marks the members that have children: only a parent can get the counters of reaped children.
+func (s *Sampler) noteParents() {
 	for _, p := range s.members {
 		if parent := s.byPID[p.now.proc.PPID]; parent != nil {
-			parent.children++
 			parent.reaper = true
 		}
 	}
