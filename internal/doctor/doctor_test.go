@@ -257,7 +257,7 @@ func TestMain(m *testing.M) {
 func examineAs(t *testing.T, uid uint32, pid int) Report {
 	t.Helper()
 	hosttest.NeedRoot(t)
-	dir, err := os.MkdirTemp("", "ptl-doctor-")
+	dir, err := os.MkdirTemp("", "ptl-doctor-") //nolint:usetesting // t.TempDir's parent is closed to other users
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func Examine(ctx context.Context, o Options) Report {
 // exam is what the checks share.
 type exam struct {
 	Options
-	ctx    context.Context //nolint:containedctx // an exam is one call of Examine
+	ctx    context.Context // an exam is one call of Examine
 	uid    int
 	dir    string // /proc/PID
 	kernel string

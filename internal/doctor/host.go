@@ -26,7 +26,7 @@ import (
 func (e *exam) devices() Source {
 	s := Source{Name: "block devices", Shows: "bytes, latency and queue of each disk"}
 	r := blockdev.New(e.Procfs, mounts.Topology(e.Procfs, e.Sysfs))
-	defer r.Close()
+	defer func() { _ = r.Close() }() // nothing was written
 	var snap snapshot.Snapshot
 	r.Read(0, &snap)
 	switch {
@@ -127,7 +127,7 @@ func (e *exam) watches() Source {
 func (e *exam) pressure() Source {
 	s := Source{Name: "pressure", Shows: "how long the machine's tasks waited for CPU, memory, I/O", Status: Available}
 	r := psi.System(e.Procfs)
-	defer r.Close()
+	defer func() { _ = r.Close() }() // nothing was written
 	var snap snapshot.Snapshot
 	r.Read(0, &snap)
 	if len(snap.Gaps) == 0 {
@@ -157,7 +157,7 @@ func (e *exam) group() snapshot.Snapshot {
 		}
 	}
 	r := cgroupfs.New(e.Procfs, e.Sysfs, pid)
-	defer r.Close()
+	defer func() { _ = r.Close() }() // nothing was written
 	var s snapshot.Snapshot
 	r.Read(0, &s)
 	return s

@@ -45,7 +45,7 @@ func Fuse(t testing.TB, methods string) string {
 	}
 	dir := t.TempDir()
 	cmd := exec.Command("/usr/bin/python3", "-c",
-		fuseHead+"class Ops(Base):\n"+methods+"\nfuse.FUSE(Ops(), sys.argv[1], foreground=True, fsname='bucket')\n", dir)
+		fuseHead+"class Ops(Base):\n"+methods+"\nfuse.FUSE(Ops(), sys.argv[1], foreground=True, direct_io=True, fsname='bucket')\n", dir)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	Start(t, cmd)

@@ -135,7 +135,7 @@ func CgroupV1(t testing.TB, controller string) string {
 	if _, err := os.Stat(filepath.Join(top, "cgroup.procs")); err != nil {
 		t.Skipf("no v1 hierarchy of %s here: %v", controller, err)
 	}
-	dir, err := os.MkdirTemp(top, "ptl-test-")
+	dir, err := os.MkdirTemp(top, "ptl-test-") //nolint:usetesting // a control group, within its hierarchy
 	if err != nil {
 		t.Fatal(err)
 	}
