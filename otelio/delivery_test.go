@@ -106,7 +106,7 @@ func TestEndpointAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			sameAsFiles(t, srv, dir)
-			if p := s.Problems(); len(p) == 0 || !strings.Contains(strings.Join(p, "\n"), "does not answer") {
+			if p := s.Problems(); len(p) == 0 || !strings.Contains(strings.Join(p, "\n"), "was away") {
 				t.Errorf("the outage is not in the problems: %q", p)
 			}
 		})

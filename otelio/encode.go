@@ -25,6 +25,7 @@ type batch struct {
 	spans   []sdktrace.ReadOnlySpan
 	metrics *metricdata.ResourceMetrics
 	records []sdklog.Record
+	last    bool // of the run
 }
 
 // encoder turns batches into OTLP requests with the SDK's own exporters. Their connection never dials: an interceptor

@@ -22,6 +22,7 @@ type line struct {
 	sig     signal
 	message proto.Message // not changed by anybody any more
 	entry   *entry        // nil when the signal is not sent
+	last    bool          // of the run
 }
 
 // journal appends requests to the run folder's files, in the OTLP file format: one request a line. Each line is one
@@ -41,7 +42,17 @@ type journal struct {
 	buf    []byte
 	saved  map[string]int64
 	failed bool
+
+	thin    bool  // long runs may keep fewer exports of metrics: totals lose resolution by that, differences would be wrong
+	exports int64 // of metrics so far
 }
+
+// fullResolution is how long a file of metrics has every export. Each further stretch of this length has every second one
+// of the stretch before, so that a run of weeks does not fill the disk.
+const fullResolution = 256 << 20
+
+// keepEvery returns of how many exports one is kept in a file of this size.
+func keepEvery(size int64) int64 { return 1 << min(size/fullResolution, 12) }
 
 // run writes until lines is closed.
 func (j *journal) run() {
@@ -144,6 +155,12 @@ func (j *journal) write(l line) {
 	f := j.files[l.sig]
 	if f == nil {
 		return
+	}
+	if l.sig == metrics && j.thin {
+		j.exports++
+		if !l.last && j.exports%keepEvery(j.sizes[metrics]) != 0 {
+			return
+		}
 	}
 	j.buf = append(appendJSON(j.buf[:0], l.message.ProtoReflect()), '\n')
 	n, err := f.Write(j.buf)

@@ -9,11 +9,15 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// routeSDKErrors sends what the SDK would print on the standard error, which belongs to the job, to our log instead. These
-// two handlers exist once per process.
+// routeSDKErrors sends what the SDK would print on the standard error, which belongs to the job, to our log instead. The
+// SDK's two handlers exist once per process.
 func routeSDKErrors(log *slog.Logger) {
-	limited := &limitedErrors{log: log}
-	otel.SetErrorHandler(limited)
+	otel.SetErrorHandler(&limitedErrors{log: log})
+}
+
+// muteSDK keeps the exporters from saying in words of their own what readSettings says about the same variables.
+func muteSDK() {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	otel.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
 }
 

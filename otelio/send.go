@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -34,7 +35,6 @@ func Send(ctx context.Context, cfg SendConfig) (Sent, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	routeSDKErrors(cfg.Logger)
 	var mu sync.Mutex // the senders run side by side
 	var out Sent
 	set := readSettings(cfg.Lookup, "")
@@ -44,7 +44,9 @@ func Send(ctx context.Context, cfg SendConfig) (Sent, error) {
 	d := delivery{dir: cfg.Dir, log: cfg.Logger, closing: closing, problem: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		out.Problems = append(out.Problems, line)
+		if !slices.Contains(out.Problems, line) {
+			out.Problems = append(out.Problems, line)
+		}
 	}}
 	var spools [numSignals]*spool
 	senders, clients := d.senders(set, &spools)

@@ -120,7 +120,7 @@ func (s *sender) settle(ctx context.Context, e *entry, body []byte, a answer) {
 		s.spool.pop(e)
 	default:
 		if ctx.Err() != nil { // our own deadline, perhaps not the endpoint's fault
-			s.remember("away", "OTLP endpoint did not answer before the end ("+s.endpoint+")")
+			s.remember("away", "OTLP endpoint "+s.endpoint+" did not answer before the end")
 			return
 		}
 		s.failed(a)
@@ -162,7 +162,7 @@ func (s *sender) failed(a answer) {
 		msg = "OTLP endpoint takes nothing as it is addressed; its telemetry is kept and tried again"
 	}
 	s.log.Warn(msg, "signal", s.sig.String(), "endpoint", s.endpoint, "cause", a.err)
-	s.remember("away", msg+" ("+s.endpoint+": "+a.err.Error()+")")
+	s.remember("away", fmt.Sprintf("OTLP endpoint %s was away at times: %v", s.endpoint, a.err))
 }
 
 // recovered ends an outage.
@@ -180,7 +180,7 @@ func (s *sender) tell(what string, level slog.Level, msg string, args ...any) {
 		return
 	}
 	s.log.Log(context.Background(), level, msg, append([]any{"signal", s.sig.String(), "endpoint", s.endpoint}, args...)...)
-	s.remember(what, msg+" ("+s.endpoint+")")
+	s.remember(what, s.sig.String()+": "+msg+" ("+s.endpoint+")")
 }
 
 func (s *sender) remember(what, line string) {
@@ -188,7 +188,7 @@ func (s *sender) remember(what, line string) {
 		return
 	}
 	s.told[what] = true
-	s.problem(s.sig.String() + ": " + line)
+	s.problem(line)
 }
 
 // wait pauses after a failed attempt, less once the run is over.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,7 @@ type Sink struct {
 
 	batches chan batch
 	encoded chan struct{} // closed when the encoder has ended
+	final   bool          // the encoder is at the last batch; its goroutine's own
 	spools  [numSignals]*spool
 	journal *journal // nil without a run folder
 	senders []*sender
@@ -87,7 +89,7 @@ func New(ctx context.Context, cfg Config) (*Sink, error) {
 		s.log.Warn(p)
 	}
 	s.problems = append(s.problems, s.set.problems...)
-	routeSDKErrors(s.log)
+	muteSDK()
 	s.clock = newClock(&s.cfg.Run)
 	res, err := newResource(ctx, &s.cfg, s.set)
 	if err != nil {
@@ -103,7 +105,11 @@ func New(ctx context.Context, cfg Config) (*Sink, error) {
 		return nil, err
 	}
 	s.meter.dropped = s.countDropped
-	return s, s.start(ctx)
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	routeSDKErrors(s.log)
+	return s, nil
 }
 
 // start starts the encoder, the journal and the senders.
@@ -113,7 +119,7 @@ func (s *Sink) start(ctx context.Context) error {
 	s.cancel = cancel
 	s.senders, s.clients = s.delivery().senders(s.set, &s.spools)
 	if s.cfg.Dir != "" {
-		s.journal = &journal{dir: s.cfg.Dir, log: s.log, spools: s.spools, lines: make(chan line, waitingLines),
+		s.journal = &journal{dir: s.cfg.Dir, log: s.log, thin: !s.set.delta.counters && !s.set.delta.histograms, spools: s.spools, lines: make(chan line, waitingLines),
 			ready: make(chan struct{}), sent: make(chan struct{}), done: make(chan struct{})}
 		go s.journal.run()
 	}
@@ -134,6 +140,7 @@ func (s *Sink) start(ctx context.Context) error {
 	go func() {
 		defer close(s.encoded)
 		for b := range s.batches {
+			s.final = b.last
 			if err := e.encode(b); err != nil {
 				s.log.Error("Telemetry could not be encoded", "cause", err)
 			}
@@ -152,13 +159,16 @@ func (s *Sink) delivery() delivery {
 func (s *Sink) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.problems...)
+	return slices.Clone(s.problems)
 }
 
+// problem keeps a line, once: signals that share an endpoint share its troubles.
 func (s *Sink) problem(line string) {
 	s.mu.Lock()
-	s.problems = append(s.problems, line)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.problems, line) {
+		s.problems = append(s.problems, line)
+	}
 }
 
 // Consume takes one step. It does no I/O.
@@ -204,7 +214,7 @@ func (s *Sink) hand(ctx context.Context, withMetrics, wait bool) {
 		s.bound()
 		return
 	}
-	b := batch{spans: s.tracer.take(), records: s.events.take()}
+	b := batch{spans: s.tracer.take(), records: s.events.take(), last: s.isClosing()}
 	if withMetrics && s.meter.frame != nil {
 		rm, err := s.meter.collect()
 		if err != nil {
@@ -269,7 +279,7 @@ func (s *Sink) onRequest(sig signal, m proto.Message) {
 		s.log.Error("Telemetry could not be encoded", "signal", sig.String(), "cause", err)
 		return
 	}
-	l := line{sig: sig, message: m}
+	l := line{sig: sig, message: m, last: s.final}
 	if sp := s.spools[sig]; sp != nil && !(sig == traces && s.set.dropSpans) {
 		l.entry = sp.add(body)
 	}
