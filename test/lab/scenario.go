@@ -92,7 +92,8 @@ func scenarios() []Scenario {
 		{Name: "mapped", Env: throttled, Causes: dataWait("storage_throughput", "storage_latency")},
 		{Name: "lmdb_cold", Env: throttled, Causes: dataWait("storage_throughput", "storage_latency")},
 		{Name: "network", Env: Env{FeedBPS: 2 * mb}, Causes: dataWait("network")},
-		{Name: "memory", Env: Env{Slow: SlowDisk, DiskBPS: 2 * slowDisk, MemoryLimit: 340 * mb}, Causes: dataWait("memory")},
+		// Both are true: the files do not fit into the memory limit, and are therefore read from the disk again and again.
+		{Name: "memory", Env: Env{Slow: SlowDisk, DiskBPS: 2 * slowDisk, MemoryLimit: 340 * mb}, Causes: dataWait("memory", "storage_throughput")},
 		{Name: "shm_full", Env: Env{ShmBytes: 24 * mb}, Exit: 1, Says: "SIGBUS"},
 		{Name: "main_thread", Causes: map[string][]string{"other_wait": {"main_thread"}},
 			Blurred: "the rank is on the CPU whether it collates or computes"},

@@ -63,7 +63,7 @@ def slow_worker_asleep(truth):
 def slow_worker_disk(truth):
     slow = partial(cost_read, paths=files(SLOW, 64, 64 << 10))
     fast = partial(cost_read, paths=files(DIR, 64, 64 << 10))
-    run(truth, partial(cost_one_slow, slow=slow, fast=fast), batches=300, workers=3, step=step_sleep(0.01))
+    run(truth, partial(cost_one_slow, slow=slow, fast=fast), batches=700, workers=3, step=step_sleep(0.01))
 
 
 def cpu_quota(truth):
