@@ -86,7 +86,6 @@ var ErrSentinel = errors.New("the driver gave no value")
 // ErrNoCgo says that this program was built with CGO_ENABLED=0 and has no way to call a C library.
 var ErrNoCgo = errors.New("this program was built without cgo and cannot read GPUs")
 
-
 func reason(err error) snapshot.GapReason {
 	switch {
 	case lost(err):
