@@ -94,8 +94,7 @@ func observe(ctx context.Context, o observation) string {
 		live.close()
 	}
 	k.end(result.Outcome)
-	notes = append(notes, sinks.problems()...)
-	notes = append(notes, result.Undelivered...)
+	notes = append(notes, sinks.problems(result.Undelivered)...)
 	log.Info("done", "frames", result.Frames, "verdict", result.Outcome.Verdict)
 	return report.Text(recorder.Document(), report.TextOptions{Path: k.shownReport(), Notes: notes})
 }

@@ -40,11 +40,14 @@ func newReplay() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if send && !endpointSet() {
+			return usageError{errors.New("replay: --otlp needs an endpoint: set OTEL_EXPORTER_OTLP_ENDPOINT")}
+		}
 		dir, err := runfolder.Find(cfg.Out, args[0])
 		if err != nil {
 			return err
 		}
-		r := replay{dir: dir, budget: cfg.FlushTimeout, rotation: cfg.SpanRotation, send: send}
+		r := replay{dir: dir, budget: max(cfg.FlushTimeout, sendBudget), rotation: cfg.SpanRotation, send: send}
 		if cfg.Thresholds != "" {
 			t, err := loadThresholds(cfg.Thresholds, ".")
 			if err != nil {
@@ -52,10 +55,22 @@ func newReplay() *cobra.Command {
 			}
 			r.thresholds = &t
 		}
-		doc, notes, err := r.run(c.Context())
+		var notes []string
+		if send && r.thresholds == nil {
+			sent, err := sendLeft(c.Context(), dir)
+			if err != nil {
+				return err
+			}
+			if sent > 0 {
+				r.send = false // the endpoint has the rest already
+				notes = append(notes, fmt.Sprintf("Sent what the run could not deliver: %d OTLP requests.", sent))
+			}
+		}
+		doc, more, err := r.run(c.Context())
 		if err != nil {
 			return err
 		}
+		notes = append(notes, more...)
 		if asJSON {
 			data, err := doc.Encode()
 			if err == nil {
@@ -67,6 +82,31 @@ func newReplay() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// sendBudget is how long a replay may take to deliver: nothing waits for it but a person.
+const sendBudget = time.Minute
+
+// sendLeft sends what the live run could not deliver, as it was, and says how many requests that were: 0 when the endpoint had
+// got everything, or nothing of the run was kept to be sent.
+func sendLeft(ctx context.Context, dir string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendBudget)
+	defer cancel()
+	sent, err := otelio.Send(ctx, otelio.SendConfig{Dir: dir, Lookup: os.LookupEnv})
+	if err != nil && (sent.Requests > 0 || sent.Left > 0) {
+		return sent.Requests, err
+	}
+	return sent.Requests, nil
+}
+
+// endpointSet says whether a variable names where to send.
+func endpointSet() bool {
+	for _, signal := range [...]string{"", "TRACES_", "METRICS_", "LOGS_"} {
+		if os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"ENDPOINT") != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // replay is a recorded run to be judged again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/ptlaunch/ptlaunch/internal/agent"
@@ -30,18 +31,23 @@ func openSinks(ctx context.Context, o observation, run model.Run, log *slog.Logg
 		return s
 	}
 	s.otel = otel
+	s.notes = s.problems(nil) // of the settings
 	s.list = append(s.list, otel)
 	return s
 }
 
-// problems are what was wrong with settings and delivery.
-func (s *sinks) problems() []string {
-	if s.otel == nil {
-		return nil
+// problems are what was wrong with settings and delivery, one line each. When something could not be delivered in the end,
+// that one line stands for all that went wrong on the way there, which the log has.
+func (s *sinks) problems(undelivered []string) []string {
+	lines := undelivered
+	if s.otel != nil && len(undelivered) == 0 {
+		lines = s.otel.Problems()
 	}
 	var out []string
-	for _, p := range s.otel.Problems() {
-		out = append(out, "Telemetry: "+strings.TrimSuffix(p, ".")+".")
+	for _, p := range lines {
+		if line := "Telemetry: " + strings.TrimSuffix(p, ".") + "."; !slices.Contains(s.notes, line) {
+			out = append(out, line)
+		}
 	}
 	return out
 }
