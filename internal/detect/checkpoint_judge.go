@@ -273,9 +273,9 @@ func (c *checkpoints) inBackground(e *episode) bool {
 		if ratio(e.elsewhere, length) >= c.t.BackgroundShare {
 			return true
 		}
-		const ticks = 50 * time.Millisecond // CPU times of a process are counted in ticks
+		const ticks = 40 * time.Millisecond // CPU times of a process are counted in ticks of 10 ms
 		others := e.cpu - e.mainRun
-		return e.measured > 0 && others > ticks && ratio(others, e.measured) >= c.t.BackgroundShare
+		return e.measured > 0 && others > ticks && ratio(others, e.cpu) >= c.t.BackgroundShare
 	}
 	tl := c.accounts.timeline(e.writer.owner)
 	if tl == nil {

@@ -17,7 +17,7 @@ type step struct {
 	calls    uint64
 	read     uint64
 	cpu      time.Duration // of all threads
-	mainRun  time.Duration // of the main thread, on a CPU or ready to be
+	mainRun  time.Duration // of the main thread, on a CPU
 	hasMain  bool
 	before   waitKind // what the main thread was blocked in at its beginning
 	kind     waitKind // ... and at its end
@@ -66,14 +66,14 @@ func (w *writerLog) steps(p *model.Proc, fast []*snapshot.FastSample) []step {
 		}
 		r := ioReading{at: s.At, io: *s.IO, cpu: s.UTime + s.STime, kind: classify(s.State, s.Wait)}
 		if s.Sched != nil {
-			r.run, r.main = s.Sched.Run+s.Sched.Wait, true
+			r.run, r.main = s.Sched.Run, true
 		}
 		take(r)
 	}
 	if p.Raw.IO != nil {
 		r := ioReading{at: p.Raw.At, io: *p.Raw.IO, cpu: p.Raw.UTime + p.Raw.STime, kind: classify(p.Raw.State, p.Raw.Wait)}
 		if p.Raw.Sched != nil {
-			r.run, r.main = p.Raw.Sched.Run+p.Raw.Sched.Wait, true
+			r.run, r.main = p.Raw.Sched.Run, true
 		}
 		take(r)
 	}

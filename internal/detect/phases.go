@@ -278,6 +278,10 @@ func (a *accounts) lostIn(tl *timeline, s *slice, rest time.Duration) (p parts) 
 		share, peer := a.peerShare(tl, s)
 		blocked, s.peer = time.Duration(share*float64(blocked)), peer
 	}
+	if phase == inData && 2*s.blocked > s.length() { // the wait for a CPU once a batch has come belongs to the wait for it
+		queue := scale(s.queue, rest, s.length())
+		blocked += scale(queue, blocked, blocked+scale(s.run, rest, s.length()))
+	}
 	if phase != inCompute {
 		p[phase] += min(blocked, rest-p.sum())
 	}

@@ -40,7 +40,7 @@ type Thresholds struct {
 	MeanWriteBytes         float64 `json:"mean_write_bytes" unit:"By" origin:"measured" doc:"a model state is written in few large calls: a smaller mean is a log, a cache or a download"`
 	ReadBackShare          float64 `json:"read_back_share" unit:"1" origin:"measured" doc:"reads beside a burst above this share of its writes make it a cache or offload traffic"`
 	DownloadShare          float64 `json:"download_share" unit:"1" origin:"proposed" doc:"network bytes received beside a burst above this share of its writes make it a download"`
-	BackgroundShare        float64 `json:"background_share" unit:"1" origin:"measured" doc:"a burst is in the background when the main thread was seen elsewhere, or other threads used the CPU, for this share of it"`
+	BackgroundShare        float64 `json:"background_share" unit:"1" origin:"measured" doc:"a burst is in the background when the main thread was seen elsewhere, or used less than the rest of the process's CPU time, for this share of it"`
 	SaveGroupSeconds       float64 `json:"save_group_seconds" unit:"s" origin:"proposed" doc:"writes of different ranks this close together belong to one save of the job"`
 
 	// Causes.
