@@ -2,10 +2,7 @@ package detect
 
 import (
 	"fmt"
-	"sort"
 	"time"
-
-	"github.com/ptlaunch/ptlaunch/internal/model"
 )
 
 // dataCauses are the candidates for a wait for data.
@@ -125,63 +122,6 @@ func (d *stalls) withoutWorkers(o *ongoing) []opinion {
 	return []opinion{{cause: CauseNoWorkers, weight: 1, culprit: s.culprit, evidence: append(ev, s.evidence...)}}
 }
 
-// slowWorker finds the one worker that holds the others back: a loader keeps the order of its batches, so the others run out
-// of work while it is at its own. Bytes do not show it, they are equal by construction.
-func (d *stalls) slowWorker(o *ongoing) *opinion {
-	byLoader := map[int][]slotKey{}
-	for k := range o.crew.slots {
-		byLoader[k.loader] = append(byLoader[k.loader], k)
-	}
-	var best *opinion
-	for _, keys := range byLoader {
-		if len(keys) < 2 {
-			continue
-		}
-		sort.Slice(keys, func(i, j int) bool {
-			a, b := idleShare(o.crew.slots[keys[i]]), idleShare(o.crew.slots[keys[j]])
-			return a < b || a == b && keys[i].slot < keys[j].slot
-		})
-		slow := o.crew.slots[keys[0]]
-		if float64(slow.samples) < d.t.CauseQuorumSamples {
-			continue
-		}
-		others := 0.0
-		for _, k := range keys[1:] {
-			others += idleShare(o.crew.slots[k]) / float64(len(keys)-1)
-		}
-		busy := 1 - idleShare(slow)
-		second := idleShare(o.crew.slots[keys[1]])
-		if busy < d.t.SlowWorkerBusy || others < d.t.SlowWorkerOthers || second < d.t.Dominant {
-			continue
-		}
-		kind, share := slow.mostly()
-		o.stall.Facts[FactBusiestSlot], o.stall.Facts[FactBusiestBusy], o.stall.Facts[FactOthersIdle] = float64(keys[0].slot), busy, others
-		x := opinion{
-			cause: CauseSlowWorker, weight: min(busy, others) + (1-min(busy, others))/2, culprit: fmt.Sprintf("worker %d", keys[0].slot),
-			evidence: []string{fmt.Sprintf("worker %d of %d is busy %s of the time (%s %s), the others wait for work %s: the loader keeps the order",
-				keys[0].slot, len(keys), percent(busy), kind, percent(share), percent(others))},
-		}
-		if best == nil || x.weight > best.weight {
-			best = &x
-		}
-	}
-	return best
-}
-
-// mostly is what a worker does most while it does not wait for work.
-func (t *tally) mostly() (string, float64) {
-	name, most := "on a CPU or ready to be", t.computing()
-	for k := waitKind(1); k < numWaits; k++ {
-		if k == waitLoaderPipe || k == waitPipeWrite || k == waitPoll && t.named == 0 {
-			continue
-		}
-		if s := t.share(k); s > most {
-			name, most = k.String(), s
-		}
-	}
-	return name, most
-}
-
 // networkShare is the share spent waiting for sockets, or for children that do.
 func (d *stalls) networkShare(o *ongoing, all *tally) float64 {
 	s := all.share(waitSocket)
@@ -217,101 +157,4 @@ func (d *stalls) cpuCause(o *ongoing, all *tally) opinion {
 	}
 	return opinion{cause: CauseWorkerCPU, evidence: []string{
 		busy, fmt.Sprintf("the %.0f allowed CPUs are at work (%.1f idle), without crowding (%s)", a.cpus, free, percent(crowding))}}
-}
-
-// memoryCause needs two witnesses: tasks that stall for memory, and faults, a limit that is hit, swapping or a full /dev/shm.
-func (d *stalls) memoryCause(o *ongoing) *opinion {
-	a := &o.amb
-	all := o.crew.workers()
-	all.add(&o.crew.rank)
-	pressure := a.mean(a.memStalled)
-	faults := a.mean(float64(all.majFaults))
-	var ev []string
-	if pressure >= d.t.MemoryPressure {
-		ev = append(ev, fmt.Sprintf("tasks stalled for memory for %s of the time", percent(pressure)))
-	}
-	witnesses := len(ev)
-	if a.memLimit > 0 && (a.memNear >= d.t.MemoryNearLimit || a.newMemory > 0) {
-		ev = append(ev, fmt.Sprintf("%s of the memory limit of %s in use, reached %.0f times", percent(a.memNear), bytesText(a.memLimit), a.newMemory))
-	}
-	if faults >= d.t.MajorFaultsPerSec {
-		ev = append(ev, fmt.Sprintf("%.0f major page faults a second", faults))
-	}
-	if a.mean(a.swapIn) > 100 {
-		ev = append(ev, fmt.Sprintf("%.0f pages a second come back from swap", a.mean(a.swapIn)))
-	}
-	if a.shmUsed >= d.t.ShmFullShare {
-		return &opinion{cause: CauseMemory, weight: 1, culprit: "/dev/shm", evidence: []string{fmt.Sprintf("/dev/shm is full (%s)", percent(a.shmUsed))}}
-	}
-	limit := a.memLimit > 0 && a.newMemory > 0 && faults >= d.t.MajorFaultsPerSec
-	if witnesses == 0 && !limit || len(ev) < 2 {
-		return nil
-	}
-	x := &opinion{cause: CauseMemory, weight: min(1, 0.7+pressure), evidence: ev}
-	if a.memLimit > 0 {
-		x.culprit = "memory limit " + bytesText(a.memLimit)
-	}
-	return x
-}
-
-// peerCauses names the rank that was waited for, and what it did meanwhile.
-func (d *stalls) peerCauses(w *rankWatch, o *ongoing) []opinion {
-	rank, share := o.peerMost()
-	x := opinion{cause: CausePeer, weight: max(share, d.t.Dominant)}
-	if rank == model.None {
-		x.culprit, x.low = "a rank on another node", true
-		x.evidence = []string{"blocked in a collective while no rank of this node is missing from it"}
-		x.caveats = []string{"what the other nodes do is not visible from here"}
-		return []opinion{x}
-	}
-	x.culprit = fmt.Sprintf("rank %d", rank)
-	x.evidence = []string{fmt.Sprintf("blocked in a collective; rank %d was not in it for %s of that time", rank, percent(share))}
-	o.stall.Facts[FactPeerRank] = float64(rank)
-	if did := d.doing(rank, o.stall.Start, o.stall.End); did != "" {
-		x.evidence = append(x.evidence, did)
-	}
-	if d.blind {
-		x.caveats = []string{"a collective could not be told from another lock"}
-	}
-	return []opinion{x}
-}
-
-// doing says what a rank's time went into during an interval, as far as history reaches.
-func (d *stalls) doing(rank int, from, to time.Duration) string {
-	var p parts
-	var length time.Duration
-	var kinds [numWaits]time.Duration
-	for _, tl := range d.accounts.ranks {
-		if tl.rank != rank {
-			continue
-		}
-		for i := range tl.slices[:tl.open] {
-			s := &tl.slices[i]
-			if part := (window{s.from, s.to}).overlap(from, to); part > 0 {
-				length += part
-				kinds[s.kind] += scale(s.blocked, part, s.length())
-				for j := range p {
-					p[j] += scale(s.parts[j], part, s.length())
-				}
-			}
-		}
-	}
-	if length <= 0 {
-		return ""
-	}
-	best, most := inCompute, p[inCompute]
-	for j := range p {
-		if p[j] > most {
-			best, most = j, p[j]
-		}
-	}
-	if best == inCompute {
-		for k := range kinds {
-			if kinds[k] > length/2 && waitKind(k) != waitOther {
-				return fmt.Sprintf("rank %d was %s meanwhile", rank, waitKind(k))
-			}
-		}
-		return fmt.Sprintf("rank %d was running meanwhile (%s)", rank, percent(ratio(most, length)))
-	}
-	return fmt.Sprintf("rank %d spent %s of it in %s", rank, percent(ratio(most, length)), Phases[best])
 }

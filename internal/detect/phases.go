@@ -132,71 +132,6 @@ func readingOf(at time.Duration, state byte, sc *snapshot.Sched, w *snapshot.Wai
 	return r
 }
 
-// watchPools notes when the rank's workers were born: until the last of a generation is there, the main thread is busy
-// forking, which is not compute although it runs.
-func (a *accounts) watchPools(f *model.Frame, tl *timeline) {
-	for i := range f.Pools {
-		pool := &f.Pools[i]
-		if pool.OfRank != tl.id {
-			continue
-		}
-		first, last := pool.Start, pool.Start
-		for _, id := range pool.Members {
-			if p := procOf(f, id); p != nil {
-				last = max(last, p.Start)
-			}
-		}
-		if pool.End > 0 {
-			tl.pools.ended = max(tl.pools.ended, pool.End)
-		}
-		if tl.pools.see(pool, first, last) {
-			begin := first
-			if e := tl.pools.ended; e > 0 && e < first && first-e <= time.Second {
-				begin = e // joining the old ones and making the new ones is one pause
-			}
-			tl.forks = append(tl.forks, window{begin, last})
-			if len(tl.forks) > 8 {
-				tl.forks = tl.forks[1:]
-			}
-		} else if n := len(tl.forks); n > 0 && last-first < 5*time.Second {
-			tl.forks[n-1].to = max(tl.forks[n-1].to, last)
-		}
-	}
-}
-
-// poolWatch follows the newest generation of a rank's workers until it has delivered its first batch.
-type poolWatch struct {
-	generations int
-	newest      time.Duration
-	firstBirth  time.Duration
-	ended       time.Duration // when the latest generation ended
-	firstLast   time.Duration // the last birth of the first generation
-	lastBirth   time.Duration
-	waited      bool // the rank was seen waiting for its first batch
-	waiting     bool // for the first batch of the newest generation
-}
-
-// see notes a pool; it says whether the pool is new.
-func (w *poolWatch) see(p *model.Pool, first, last time.Duration) bool {
-	if w.firstBirth == 0 || first < w.firstBirth {
-		w.firstBirth = first
-	}
-	if first > w.newest {
-		w.newest, w.lastBirth, w.waiting, w.waited = first, last, true, false
-		if w.generations++; w.generations == 1 {
-			w.firstLast = last
-		}
-		return true
-	}
-	if first == w.newest {
-		w.lastBirth = max(w.lastBirth, last)
-	}
-	if w.generations == 1 {
-		w.firstLast = w.lastBirth
-	}
-	return false
-}
-
 // book settles all slices that are old enough, and returns them by rank. final settles everything.
 func (a *accounts) book(final bool) map[*timeline][]slice {
 	fresh := map[*timeline][]slice{}
@@ -357,45 +292,6 @@ func (a *accounts) watchFirstBatch(tl *timeline, s *slice) {
 		w.waiting = false
 	}
 	w.waited = s.parts[inData] > s.length()/2
-}
-
-// quietFrom is the moment from which on a rank that had workers, or peers, shows no sign of its training loop: it may be
-// about to end, and its time is held a little longer to be booked on its end.
-func (a *accounts) quietFrom(tl *timeline) time.Duration {
-	if !tl.start.done || tl.around.workers > 0 || tl.pools.generations == 0 && !tl.multi {
-		return a.last + time.Second
-	}
-	for i := len(tl.slices) - 1; i >= tl.open; i-- {
-		if a.marks(tl, &tl.slices[i]) {
-			return tl.slices[i].to
-		}
-	}
-	return max(tl.lastMarker, tl.start.at)
-}
-
-// marks says whether a slice proves that the training loop was alive: by its workers, for a rank that has some. What it
-// waits in after they have gone may as well be the joining of threads. Without workers any named wait has to do.
-func (a *accounts) marks(tl *timeline, s *slice) bool {
-	if s.around.workers > 0 {
-		return true
-	}
-	if tl.pools.generations == 0 && s.blocked >= s.length()/4 && (phaseOf(s.kind, s.around) != inCompute || inSync(s)) {
-		return true
-	}
-	return a.saves.blocking(tl.id, s.from, s.to) > 0
-}
-
-// closing says whether a slice of an ended rank lies behind its last step.
-func (a *accounts) closing(tl *timeline, s *slice) bool {
-	if tl.lastMarker == 0 || s.from < tl.lastMarker || s.from < tl.cursor.at-seconds(a.t.EndHoldSeconds)-5*time.Second {
-		return false
-	}
-	for i := tl.open; i < len(tl.slices); i++ {
-		if a.marks(tl, &tl.slices[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // budgets gives the phases of every rank so far.
