@@ -191,7 +191,8 @@ func TestRestartedAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString(`{"resourceMetrics":[{"res`); err != nil {
+	torn := `{"resourceMetrics":[{"res` + strings.Repeat("x", 1<<20) // longer than all that is written after it
+	if _, err := f.WriteString(torn); err != nil {
 		t.Fatal(err)
 	}
 	f.Close()

@@ -301,7 +301,8 @@ func (s *Sink) onRequest(sig signal, m proto.Message) {
 func (s *Sink) isClosing() bool { return s.last.Load() }
 
 // Close exports the end of the run and delivers what is left, within the context's deadline. All signals are sent at the
-// same time, each with all of what remains. What could not be delivered is in the run folder; the error says so.
+// same time, each with all of what remains. What could not be delivered is in the run folder; the error says so. Without a
+// deadline it waits until all is delivered.
 func (s *Sink) Close(ctx context.Context, out model.Outcome) error {
 	if d, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
