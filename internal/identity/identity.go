@@ -1,10 +1,11 @@
 package identity
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/ptlaunch/ptlaunch/internal/handoff"
@@ -25,8 +26,10 @@ func New(argv, environ []string, configJobID string) (Identity, error) {
 	env := lookup(environ)
 	jobID := JobID(argv, env, configJobID)
 	random := make([]byte, 48)
-	if _, err := rand.Read(random); err != nil {
-		return Identity{}, fmt.Errorf("make a trace id: %v", err)
+	for i := 0; i < len(random); i += 8 {
+		// Not crypto/rand: it brings math/big, which Go initialises after google.golang.org/..., and with that the supervisor
+		// would initialise all of gRPC first. This generator is seeded by the system, and ids need no secrecy.
+		binary.LittleEndian.PutUint64(random[i:], rand.Uint64())
 	}
 	id := Identity{
 		RunID: hex.EncodeToString(random[:16]),

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -15,9 +14,6 @@ import (
 	"github.com/ptlaunch/ptlaunch/internal/handoff"
 	"github.com/ptlaunch/ptlaunch/launcher"
 )
-
-// agentMemory is the soft limit of the agent's heap. In a container it counts against the training's own limit.
-const agentMemory = 64 << 20
 
 // niceness of the agent. Not the lowest: the canary must answer within its window of 50 ms while the job keeps every core busy.
 // With six busy loops on two cores, of 120 signals to the group 4 to 45 came late at niceness 19, up to 7 at 10, none at 5.
@@ -114,16 +110,13 @@ func (l *AgentLink) read(from *os.File) {
 	}
 }
 
-// stepBack makes the job matter more than this process: to the out-of-memory killer, the scheduler and the disk. It also bounds
-// the Go runtime by its own interface, because the variables for that are the job's.
+// stepBack makes the job matter more than this process: to the out-of-memory killer, the scheduler and the disk.
 func stepBack() {
 	const prSetName = 15
 	name := append([]byte(handoff.AgentArg0), 0)
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(&name[0])), 0)
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
-	debug.SetMemoryLimit(agentMemory)
-	debug.SetGCPercent(100)
 	lowerPriority()
 }
 

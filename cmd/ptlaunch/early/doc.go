@@ -6,6 +6,9 @@
 // its init runs first, and a supervisor never gets past it: it runs the job and exits from here. An agent starts listening for
 // signals and returns; main goes on as the agent (see Agent). Subcommands just return, and main serves them.
 //
+// Of the packages that are ready, Go takes the one with the smallest path. An import of runtime/debug or crypto/rand here would
+// therefore put all of google.golang.org/... before this package.
+//
 // It is the one package with an init and package state. It may import the standard library, launcher, internal/config,
 // internal/handoff and internal/identity only; a test holds it to that.
 package early

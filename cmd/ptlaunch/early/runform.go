@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -92,10 +91,9 @@ func (f *runForm) run() int {
 		Quiet:        f.cfg.Quiet,
 		NoSubreaper:  f.cfg.NoSubreaper,
 		Start: handoff.Start{
-			Version: version(),
-			RunID:   id.RunID,
-			Trace:   id.Trace,
-			Config:  f.cfg.Map(),
+			RunID:  id.RunID,
+			Trace:  id.Trace,
+			Config: f.cfg.Map(),
 		},
 	})
 }
@@ -105,12 +103,4 @@ func usage(err error) int {
 	line := strings.ReplaceAll(err.Error(), "\n", "; ")
 	_, _ = fmt.Fprintf(os.Stderr, "ptlaunch: %s (see ptlaunch --help)\n", line)
 	return launcher.CodeUsage
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }
