@@ -228,6 +228,13 @@ func TestControls(t *testing.T) {
 			j.rank(1).play = pattern(turn{computing, 6}, turn{collective, 4})
 			return j
 		},
+		"collectives over TCP": func() *job {
+			j := newJob(2, 0)
+			for r := range 2 {
+				j.rank(r).play = pattern(turn{act{run: 1, wchar: 300e6, writes: 300}, 2}, turn{computing, 3}, turn{collective, 1})
+			}
+			return j
+		},
 		"logs":    alone(always(logging)),
 		"offload": alone(always(offloading)),
 		"reaped children": func() *job {

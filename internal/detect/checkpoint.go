@@ -101,7 +101,11 @@ func (c *checkpoints) readWriters(f *model.Frame) {
 func (c *checkpoints) feed(w *writer, s step) {
 	busy := s.rate() >= c.t.BurstRate && s.written >= 256<<10
 	if !busy && s.written >= 64<<10 {
-		busy = c.holdsModelFile(w, s) || w.ep != nil && s.rate() >= c.t.BurstRate/8
+		busy = c.holdsModelFile(w, s) || w.ep != nil && s.rate() >= c.t.BurstRate/8 && s.dirtied >= 64<<10
+	}
+	if e := w.ep; busy && e != nil && e.complete() && s.from > e.filesEnd() && (s.from > e.filesEnd()+seconds(c.t.BurstGapSeconds) || s.dirtied == 0) {
+		w.ep = nil // its files are all there: what is written now is another save, or the traffic of a collective
+		busy = s.dirtied > 0 || e.dirtied == 0
 	}
 	if !busy {
 		if e := w.ep; e != nil && s.kind.isWrite() && s.from <= e.lastBusy+seconds(c.t.BurstGapSeconds) {

@@ -87,6 +87,16 @@ func (e *episode) named() bool {
 	return false
 }
 
+// complete says whether all files of the episode were seen to be completed.
+func (e *episode) complete() bool {
+	for _, r := range e.files {
+		if r.end() == 0 {
+			return false
+		}
+	}
+	return len(e.files) > 0
+}
+
 // filesEnd is the latest moment at which a file of the episode was completed, 0 when none was seen.
 func (e *episode) filesEnd() (end time.Duration) {
 	for _, r := range e.files {
@@ -122,6 +132,8 @@ func (c *checkpoints) fits(e *episode, f *model.Frame) bool {
 		return false
 	case e.end != nil && e.end.Status != nil && e.end.Status.Core:
 		return false // the kernel wrote its core
+	case len(e.files) == 0 && e.dirtied < e.written/2:
+		return false // a socket, a pipe or a file system in memory: collectives over TCP write like that
 	case len(e.files) == 0 && c.explained(e):
 		return false
 	case len(e.files) == 0 && e.busy <= 2*time.Second && c.inherited(e) >= e.written/2:

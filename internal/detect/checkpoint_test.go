@@ -140,6 +140,36 @@ func TestSightOfAClosedFile(t *testing.T) {
 	}
 }
 
+// TestCollectivesBetweenSaves: gloo writes to sockets all the time. That must not tie the saves of a job together.
+func TestCollectivesBetweenSaves(t *testing.T) {
+	gloo := act{run: 1, wchar: 20e6, writes: 100}
+	j := newJob(1, 2)
+	j.workers(always(forIndex))
+	j.rank(0).play = func(i int) act {
+		if i >= 100 && i%40 < 4 {
+			return saving
+		}
+		return gloo
+	}
+	var all []snapshot.FileEvent
+	for i := 120; i < 240; i += 40 {
+		path := "/ckpt/" + string(rune('a'+i/40)) + ".distcp"
+		all = append(all,
+			snapshot.FileEvent{At: tickTime(i), Kind: snapshot.FileCreated, Path: path},
+			snapshot.FileEvent{At: tickTime(i + 4), Kind: snapshot.FileClosedWrite, Path: path, Size: 80e6})
+	}
+	j.files = events(all...)
+	v := play(j, 17)
+	if len(v.checkpoints) != 3 {
+		t.Fatalf("%d checkpoints, want 3: %+v", len(v.checkpoints), v.checkpoints)
+	}
+	for i, c := range v.checkpoints {
+		if c.Size != 80e6 || c.Start != tickTime(120+40*i) || c.End != tickTime(124+40*i) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 func TestSlowSmallSaveIsFoundByItsFile(t *testing.T) {
 	slow := act{run: 1, wchar: 3e6, wb: 3e6, writes: 3}
 	j := trainer(slow, 20)

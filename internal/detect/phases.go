@@ -102,10 +102,16 @@ func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []
 	tl.around.pressed = memoryPressure(f) >= a.t.MemoryPressure
 	a.watchPools(f, tl)
 	before := len(tl.slices)
+	if dead(p.Raw.State) { // its time ends here; its launcher may reap it much later
+		if tl.gone == 0 {
+			tl.gone = p.Raw.At
+		}
+		return
+	}
 	lost, until := endedWorkers(f, tl)
 	around := tl.around
 	for _, s := range fast {
-		if s.At < p.Raw.At {
+		if s.At < p.Raw.At && !dead(s.State) {
 			if tl.around = around; s.At <= until { // the frame shows those that live at its end
 				tl.around.workers += lost
 			}
@@ -123,6 +129,9 @@ func (a *accounts) readRank(f *model.Frame, tl *timeline, p *model.Proc, fast []
 	}
 	a.gpus.attach(tl, p.Info)
 }
+
+// dead says whether a process has ended and only waits to be reaped.
+func dead(state byte) bool { return state == 'Z' || state == 'X' }
 
 func readingOf(at time.Duration, state byte, sc *snapshot.Sched, w *snapshot.Wait) reading {
 	r := reading{at: at, kind: classify(state, w)}
@@ -310,8 +319,12 @@ func (a *accounts) budgets() []Budget {
 // finish ends all timelines at a moment: what lies after the last reading belongs to the end.
 func (a *accounts) finish(at time.Duration) {
 	for _, tl := range a.ranks {
-		if !tl.ended && at > tl.cursor.at {
-			tl.advance(reading{at: at, run: tl.cursor.run, queue: tl.cursor.queue, kind: waitNone})
+		end := at
+		if tl.gone > 0 {
+			end = tl.gone
+		}
+		if !tl.ended && end > tl.cursor.at {
+			tl.advance(reading{at: end, run: tl.cursor.run, queue: tl.cursor.queue, kind: waitNone})
 		}
 		tl.ended = true
 	}

@@ -19,6 +19,7 @@ type startup struct {
 
 	firstBirth, lastBirth time.Duration // of the first workers
 	waited                bool          // the rank was seen waiting for them
+	free                  time.Duration // when it was first seen doing something else
 }
 
 // batchRun is the CPU time that handling a batch takes at the least: a rank that only waits does not run at all but when its
@@ -37,10 +38,14 @@ func (s *startup) slice(x *slice) {
 	switch {
 	case s.waited && x.run >= batchRun:
 		s.end(x.from)
+		return
 	case blocked && (phaseOf(x.kind, x.around) == inData || x.kind == waitPoll || x.kind == waitLoaderPipe):
 		s.waited = true
-	case !blocked && x.from-s.lastBirth > firstBatchLimit:
-		s.end(x.from)
+	case s.free == 0:
+		s.free = x.from
+	}
+	if !s.waited && s.free > 0 && x.to-s.lastBirth > firstBatchLimit {
+		s.end(s.free)
 	}
 }
 

@@ -82,6 +82,7 @@ type timeline struct {
 	world      int
 	multi      bool
 	ended      bool
+	gone       time.Duration // when it was first seen dead but not reaped
 	cursor     reading
 	slices     []slice
 	open       int // slices[open:] are not booked yet
