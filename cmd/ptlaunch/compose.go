@@ -29,6 +29,7 @@ type plan struct {
 	source agent.Source
 	resume agent.Source // what an earlier agent of this run recorded, nil for the first
 	sinks  []agent.Sink
+	blind  func() []string // what the machine does not show
 	// saveReport keeps report.json, nil to keep nothing.
 	saveReport func([]byte) error
 
@@ -43,7 +44,7 @@ func compose(p plan) (*agent.Agent, *report.Recorder, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the thresholds: %v", err)
 	}
-	recorder := report.NewRecorder(report.Options{Run: p.run, Thresholds: thresholds, Save: p.saveReport})
+	recorder := report.NewRecorder(report.Options{Run: p.run, Thresholds: thresholds, Blind: p.blind, Save: p.saveReport})
 	return &agent.Agent{
 		Source:  p.source,
 		Builder: model.NewBuilder(model.BuilderConfig{Root: p.run.Root, BootOffset: p.bootOffset}),

@@ -70,6 +70,8 @@ func observe(ctx context.Context, o observation) string {
 	offset := bootOffset()
 	k.begin(&run, o, offset, thresholds)
 
+	exam := examine(ctx, o)
+	defer exam.close()
 	live := openSource(o, log)
 	recorded, err := startRecording(folder, o, live.meter, log)
 	if err != nil {
@@ -81,7 +83,7 @@ func observe(ctx context.Context, o observation) string {
 
 	a, recorder, err := compose(plan{
 		run: run, bootOffset: offset, thresholds: thresholds, log: log,
-		source: recorded, resume: recorded.resumed(), sinks: sinks.list, saveReport: k.saveReport(),
+		source: recorded, resume: recorded.resumed(), sinks: append(live.lane(), sinks.list...), saveReport: k.saveReport(), blind: exam.blind,
 		notices: o.withStartError(), over: o.over, budget: o.budget,
 	})
 	if err != nil {
@@ -93,7 +95,7 @@ func observe(ctx context.Context, o observation) string {
 		notes = append(notes, recorded.close(log)...)
 		live.close()
 	}
-	k.end(result.Outcome)
+	k.end(result.Outcome, exam.blind())
 	notes = append(notes, sinks.problems(result.Undelivered)...)
 	log.Info("done", "frames", result.Frames, "verdict", result.Outcome.Verdict)
 	return report.Text(recorder.Document(), report.TextOptions{Path: k.shownReport(), Notes: notes})
@@ -185,10 +187,11 @@ func (k *keeper) begin(run *model.Run, o observation, offset time.Duration, thre
 	k.write()
 }
 
-func (k *keeper) end(outcome model.Outcome) {
+func (k *keeper) end(outcome model.Outcome, blind []string) {
 	if k.folder == nil {
 		return
 	}
+	k.manifest.Blind = blind
 	k.manifest.SetOutcome(outcome)
 	k.write()
 }

@@ -135,7 +135,7 @@ func (r replay) run(ctx context.Context) (*report.Document, []string, error) {
 	run, offset := m.Run(""), m.BootOffset
 	p := plan{
 		run: run, bootOffset: offset, thresholds: thresholds, log: slog.New(slog.DiscardHandler),
-		source: reader, budget: r.budget,
+		source: reader, budget: r.budget, blind: func() []string { return m.Blind },
 	}
 	var otel *otelio.Sink
 	if r.send {

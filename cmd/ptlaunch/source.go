@@ -26,7 +26,16 @@ import (
 // liveSource is the sampler, behind its meter.
 type liveSource struct {
 	meter *meter
+	fast  func([]snapshot.ProcID) // chooses the members of the fast lane; nil when nothing is sampled
 	close func()
+}
+
+// lane is the sink that keeps the fast lane on those who can write a checkpoint, as the model sees them.
+func (l liveSource) lane() []agent.Sink {
+	if l.fast == nil {
+		return nil
+	}
+	return []agent.Sink{&fastLane{set: l.fast}}
 }
 
 // openSource opens the sampler, or, when the job cannot be observed at all, a source that says so.
@@ -42,7 +51,7 @@ func openSource(o observation, log *slog.Logger) liveSource {
 		return liveSource{meter: m, close: func() {}}
 	}
 	m.from = s
-	return liveSource{meter: m, close: func() {
+	return liveSource{meter: m, fast: s.SetFast, close: func() {
 		if err := s.Close(); err != nil {
 			log.Warn("close the sampler", "err", err)
 		}
@@ -102,8 +111,9 @@ func (b *blind) Last(context.Context) (*snapshot.Snapshot, error) {
 // snapshot through whatever wraps it.
 type meter struct {
 	from      agent.Source
-	restarted bool // the first snapshot of a restarted agent says that nothing was seen before it
-	last      bool // the next one is to be taken at once
+	dropped   func() uint64 // snapshots that the recording lacks; nil when there is none
+	restarted bool          // the first snapshot of a restarted agent says that nothing was seen before it
+	last      bool          // the next one is to be taken at once
 }
 
 func (m *meter) Next(ctx context.Context) (*snapshot.Snapshot, error) {
@@ -117,6 +127,11 @@ func (m *meter) Next(ctx context.Context) (*snapshot.Snapshot, error) {
 		snap.Gaps = append(snap.Gaps, snapshot.Gap{
 			Source: report.SourceAgent, Reason: snapshot.GapGone, Detail: "the agent was started again: nothing was seen meanwhile",
 		})
+	}
+	if snap != nil && snap.Self != nil && m.dropped != nil {
+		if n := m.dropped(); n > 0 {
+			snap.Self.Dropped = map[string]uint64{"recording": n}
+		}
 	}
 	return snap, err
 }
@@ -160,6 +175,7 @@ func startRecording(folder *runfolder.Folder, o observation, m *meter, log *slog
 		return r, err
 	}
 	r.tee = snapshot.NewTee(m, w, log)
+	m.dropped = r.tee.Dropped
 	return r, nil
 }
 

@@ -25,6 +25,9 @@ func (r *Recorder) document(outcome model.Outcome) *Document {
 		Self:       r.selfDocument(),
 		Thresholds: r.opts.Thresholds,
 	}
+	if r.opts.Blind != nil {
+		d.Blind = r.opts.Blind()
+	}
 	for _, t := range r.lastTotals {
 		d.Shape.WorkerStarts += t.WorkerStarts
 	}

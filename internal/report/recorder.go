@@ -15,6 +15,8 @@ import (
 type Options struct {
 	Run        model.Run
 	Thresholds json.RawMessage // as they go into the document; nil when not known
+	// Blind returns what the machine does not show, a sentence each; nil when nobody looked. It is called once, at the end.
+	Blind func() []string
 	// Save keeps report.json; nil to keep nothing. It is called once.
 	Save func(data []byte) error
 }

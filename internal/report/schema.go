@@ -31,8 +31,10 @@ type Document struct {
 	OOMKills *uint64  `json:"oom_kills,omitempty"`
 	GPUs     []GPU    `json:"gpus,omitempty"`
 	Caveats  []Caveat `json:"caveats"`
-	Machine  Machine  `json:"machine"`
-	Self     Self     `json:"ptlaunch"`
+	// Blind is what this machine does not show at all, a sentence each, as `ptlaunch doctor` found it when the run began.
+	Blind   []string `json:"blind,omitempty"`
+	Machine Machine  `json:"machine"`
+	Self    Self     `json:"ptlaunch"`
 	// Thresholds are the detection thresholds that were in force.
 	Thresholds json.RawMessage `json:"thresholds,omitempty"`
 }

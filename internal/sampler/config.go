@@ -25,8 +25,6 @@ type Config struct {
 	Parts []Part       // read once per tick, in this order
 	Log   *slog.Logger // nil: discard
 
-	// Dropped says how many items the rest of the agent has dropped so far, by what, for Snapshot.Self. nil: none.
-	Dropped func() map[string]uint64
 }
 
 func (c *Config) validate() error {

@@ -21,8 +21,5 @@ func (s *Sampler) self() *snapshot.Self {
 			self.RSS = pages * uint64(os.Getpagesize())
 		}
 	}
-	if s.cfg.Dropped != nil {
-		self.Dropped = s.cfg.Dropped()
-	}
 	return self
 }
