@@ -156,6 +156,8 @@ func (sc *Score) causes(s Scenario, t *Truth, f *Findings) {
 			}
 			cause := mainCause(f.Stalls, r.Rank, phase)
 			switch {
+			case cause == "" && s.Blurred != "":
+				sc.Unknown++ // nothing could be told, and nothing was
 			case cause == "":
 				sc.Missed++
 				sc.note("rank %d lost %.1fs to %s, nothing said", r.Rank, loss.Seconds(), phase)

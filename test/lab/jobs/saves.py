@@ -40,18 +40,20 @@ def save_thread(truth):
     weights = state(64)
     threads = []
     train(truth, lambda n: threads.append(thread_save(truth, weights, os.path.join(SLOW, f"step-{n}.pt"), fsync=True)),
-          batches=130, every=40)
-    for t in threads:
-        t.join()
+          batches=155, every=40)
+    with truth.during("checkpoint"):
+        for t in threads:
+            t.join()
 
 
 def save_child(truth):
     weights = state(64)
     children = []
     train(truth, lambda n: children.append(fork_save(truth, weights, os.path.join(SLOW, f"step-{n}.pt"), fsync=True)),
-          batches=130, every=40)
-    for pid in children:
-        os.waitpid(pid, 0)
+          batches=155, every=40)
+    with truth.during("checkpoint"):
+        for pid in children:
+            os.waitpid(pid, 0)
 
 
 def save_small(truth):
