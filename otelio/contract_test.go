@@ -35,7 +35,8 @@ func fullFrame(n int) *model.Frame {
 		x.HasSched, x.HasDelay, x.HasFDs = true, true, true
 		x.Blocked, x.RunQueue, x.Storage, x.FDs = time.Second, time.Second, time.Second, 7
 	}
-	f.Procs = []model.Proc{{ID: rank0, Identity: model.Identity{Role: model.RoleRank, Rank: 0, LocalRank: 0}, Info: &snapshot.ProcInfo{NVidia: []int32{0}}}}
+	f.Procs = []model.Proc{{ID: rank0, Identity: model.Identity{Role: model.RoleRank, Rank: 0, LocalRank: 0}, Info: &snapshot.ProcInfo{}}}
+	f.GPUUse = []model.GPUUse{{ID: rank0, UUIDs: []string{"GPU-1"}}}
 	io := uint64(n) << 20
 	f.Raw = &snapshot.Snapshot{
 		Host:     &snapshot.Host{User: time.Duration(n) * time.Second, MemTotal: 1 << 30, MemFree: 1 << 29},

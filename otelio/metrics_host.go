@@ -2,6 +2,7 @@ package otelio
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -202,30 +203,23 @@ func (m *meter) gpus() {
 	}
 }
 
-// rankOfGPU returns the rank that uses a GPU: the only one that holds it open, or among several the one whose local rank is
-// the device's index. model.None when that does not settle it.
+// rankOfGPU returns the rank that uses a GPU; model.None when none does, or several do.
 func rankOfGPU(f *model.Frame, g *snapshot.GPU) int {
-	found, users := model.None, 0
-	for i := range f.Procs {
-		p := &f.Procs[i]
-		if p.Role != model.RoleRank || p.Info == nil {
+	found := model.None
+	for _, use := range f.GPUUse {
+		if !slices.Contains(use.UUIDs, g.UUID) {
 			continue
 		}
-		for _, minor := range p.Info.NVidia {
-			if minor != g.Minor {
-				continue
+		if found != model.None {
+			return model.None
+		}
+		for i := range f.Procs {
+			if f.Procs[i].ID == use.ID {
+				found = f.Procs[i].Rank
 			}
-			if p.LocalRank == int(g.Index) {
-				return p.Rank
-			}
-			found = p.Rank
-			users++
 		}
 	}
-	if users == 1 {
-		return found
-	}
-	return model.None
+	return found
 }
 
 // onRunTime gives the SDK's histograms the times of the run instead of those of the process that tells it.

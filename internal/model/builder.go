@@ -75,6 +75,7 @@ func (b *Builder) Add(s *snapshot.Snapshot) *Frame {
 	f.Ended = b.bury()
 	b.fill(f)
 	b.rates(f)
+	f.GPUUse = gpuUse(f)
 	b.prev = s
 	return f
 }

@@ -71,6 +71,9 @@ type Frame struct {
 	Pressure []PressureRate
 	Network  []NetworkRate
 
+	// GPUUse is which GPUs each live rank uses, in the order of Procs; empty on a machine without GPUs.
+	GPUUse []GPUUse
+
 	// Raw is the snapshot this frame was made from: GPUs, mounts, files, file events, fast samples and gaps are used as
 	// they were read.
 	Raw *snapshot.Snapshot

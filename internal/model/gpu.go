@@ -36,6 +36,20 @@ func NewGPUUser(info *snapshot.ProcInfo, localRank int) GPUUser {
 	return u
 }
 
+// gpuUse assigns the frame's GPUs to its ranks.
+func gpuUse(f *Frame) []GPUUse {
+	if len(f.Raw.GPUs) == 0 {
+		return nil
+	}
+	var users []GPUUser
+	for i := range f.Procs {
+		if p := &f.Procs[i]; p.Role == RoleRank && p.Info != nil {
+			users = append(users, NewGPUUser(p.Info, p.LocalRank))
+		}
+	}
+	return AssignGPUs(f.Raw.GPUs, users)
+}
+
 // AssignGPUs says for each user which of the GPUs it uses. The driver's own list of processes is not asked: in a container
 // it gives pids of the host, or of somebody else (NVIDIA/nvidia-docker#1483).
 //
