@@ -23,7 +23,7 @@ func TestResource(t *testing.T) {
 		}
 		out := map[string]string{}
 		for _, kv := range res.Attributes() {
-			out[string(kv.Key)] = kv.Value.Emit()
+			out[string(kv.Key)] = kv.Value.String()
 		}
 		return out
 	}

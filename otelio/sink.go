@@ -280,7 +280,7 @@ func (s *Sink) onRequest(sig signal, m proto.Message) {
 		return
 	}
 	l := line{sig: sig, message: m, last: s.final}
-	if sp := s.spools[sig]; sp != nil && !(sig == traces && s.set.dropSpans) {
+	if sp := s.spools[sig]; sp != nil && (sig != traces || !s.set.dropSpans) {
 		l.entry = sp.add(body)
 	}
 	if s.journal == nil {

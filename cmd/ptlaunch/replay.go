@@ -128,13 +128,9 @@ func (r replay) run(ctx context.Context) (*report.Document, []string, error) {
 		return nil, nil, fmt.Errorf("replay %s: %v", r.dir, err)
 	}
 	defer reader.Close()
-	thresholds, err := r.rules(m)
-	if err != nil {
-		return nil, nil, err
-	}
 	run, offset := m.Run(""), m.BootOffset
 	p := plan{
-		run: run, bootOffset: offset, thresholds: thresholds, log: slog.New(slog.DiscardHandler),
+		run: run, bootOffset: offset, thresholds: r.rules(m), log: slog.New(slog.DiscardHandler),
 		source: reader, budget: r.budget, blind: func() []string { return m.Blind },
 	}
 	var otel *otelio.Sink
@@ -165,14 +161,14 @@ func (r replay) run(ctx context.Context) (*report.Document, []string, error) {
 }
 
 // rules are the thresholds to judge by. A recorded set that cannot be read was written by another version: today's own then.
-func (r replay) rules(m *runfolder.Manifest) (detect.Thresholds, error) {
+func (r replay) rules(m *runfolder.Manifest) detect.Thresholds {
 	if r.thresholds != nil {
-		return *r.thresholds, nil
+		return *r.thresholds
 	}
 	if len(m.Thresholds) == 0 {
-		return detect.Default(), nil
+		return detect.Default()
 	}
-	return parseThresholds(m.Thresholds), nil
+	return parseThresholds(m.Thresholds)
 }
 
 // rebuild makes a report from the recording: of a run whose agent was killed, or that still runs.

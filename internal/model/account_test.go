@@ -182,7 +182,7 @@ func TestEpochsAddUp(t *testing.T) {
 			s.start(b, 1, workerInfo())
 			for step := range uint64(4) {
 				s.procs[a].IO, s.procs[b].IO = reads((step*5+uint64(phase)/2)*mb), reads((step*5+uint64(phase)/3)*mb)
-				f = s.tick()
+				s.tick()
 			}
 			s.end(a, nil)
 			s.end(b, nil)

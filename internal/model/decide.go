@@ -192,17 +192,17 @@ func (m *member) coverAncestors() {
 
 // spawnBase is the number of the first of the children that a spawned rank was started with: other children of
 // multiprocessing may have come and gone before.
-func (p *member) spawnBase(m *member) int {
-	if p.firstSpawn == nil {
-		base := m.spawnOrder
-		for _, s := range p.children {
+func (m *member) spawnBase(child *member) int {
+	if m.firstSpawn == nil {
+		base := child.spawnOrder
+		for _, s := range m.children {
 			if s.startedByMultiprocessing() && !s.facts.tracker {
 				base = min(base, s.spawnOrder)
 			}
 		}
-		p.firstSpawn = &base
+		m.firstSpawn = &base
 	}
-	return *p.firstSpawn
+	return *m.firstSpawn
 }
 
 // freeRank is the lowest rank that no living process has.

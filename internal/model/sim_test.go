@@ -20,7 +20,6 @@ type simKernel struct {
 	pid   int32
 	procs []*simProc          // in order of creation
 	done  map[string]ioFields // what was really done, by truth
-	lost  ioFields            // in processes that nobody in the job reaped
 }
 
 type simProc struct {
@@ -36,8 +35,6 @@ type simProc struct {
 	zombie   bool
 	over     bool // reaped
 	ignores  bool // SIGCHLD
-	read     bool
-	finalIO  bool // the observer caught the zombie
 	reapedAt time.Duration
 }
 
@@ -192,7 +189,6 @@ type simRank struct {
 	workers []*simProc
 	others  []*simProc
 	until   time.Duration
-	dying   time.Duration
 }
 
 var simTrain = []string{"python3", "-u", "train.py"}

@@ -28,7 +28,6 @@ type saveFigures struct {
 	blocked string // time each stopped training, typically
 	rate    string // "" when not known
 	ranks   int    // how many ranks write, at most
-	durable bool   // synced before they ended
 	remote  bool   // on a network or FUSE file system
 }
 

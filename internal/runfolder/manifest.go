@@ -34,7 +34,7 @@ type Manifest struct {
 	Config     map[string]string `json:"config,omitempty"`
 	Thresholds json.RawMessage   `json:"thresholds,omitempty"`
 	Blind      []string          `json:"blind,omitempty"` // what the machine does not show, a sentence each
-	Agents     int               `json:"agents"` // how many agents have observed the run, one after the other
+	Agents     int               `json:"agents"`          // how many agents have observed the run, one after the other
 	End        *End              `json:"end,omitempty"`
 }
 
