@@ -62,6 +62,30 @@ func (b *Builder) group() {
 		for _, p := range r.pools {
 			b.settle(r, p)
 		}
+		for _, p := range r.pools {
+			p.follow(r)
+		}
+	}
+}
+
+// follow keeps the guess about a pool that is not settled in step with its loader: the set of workers that this one replaced may
+// have been settled in the same step, as the loader's previous generation.
+func (p *pool) follow(r *rankLife) {
+	if p.settled {
+		return
+	}
+	if !slices.Contains(r.loaders, p.loader) { // its predecessor took the loader over under another name
+		if p.Loader >= len(r.loaders) {
+			return
+		}
+		p.loader = r.loaders[p.Loader]
+		if p.loader.live == nil {
+			p.loader.live = p
+		}
+	}
+	if p.Generation != p.loader.generations {
+		p.Generation = p.loader.generations
+		p.number()
 	}
 }
 

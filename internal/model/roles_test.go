@@ -287,6 +287,20 @@ func TestLoadersTakeTurns(t *testing.T) {
 
 // A pool is named for good: no key of a pool is ever used for two, nor left open.
 func TestPoolsAreNamedOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		counts []int // workers of the pools that take turns
+		ticks  int   // that a pool lives
+	}{
+		{"two loaders", []int{4, 2}, 5},
+		{"one loader", []int{2}, 5},
+		{"one loader, replaced before it is settled", []int{2}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) { namedOnce(t, tc.counts, tc.ticks) })
+	}
+}
+
+func namedOnce(t *testing.T, counts []int, ticks int) {
 	s := newScript()
 	s.start(1, 0, pyInfo(nil, "train.py"))
 	s.tick()
@@ -304,24 +318,25 @@ func TestPoolsAreNamedOnce(t *testing.T) {
 		}
 	}
 	pid := int32(10)
-	for range 4 {
-		for _, count := range []int{4, 2} {
+	const turns = 4
+	for range turns {
+		for _, count := range counts {
 			from := pid
 			for range count {
 				s.start(pid, 1, workerInfo())
 				pid++
 			}
-			for range 5 {
+			for range ticks {
 				see(s.tick())
 			}
 			for p := from; p < pid; p++ {
-				s.end(p, nil)
+				s.end(p, nil) // the next pool starts in the same step
 			}
 		}
 	}
 	see(s.tick())
-	if len(first) != 8 || len(ended) != 8 {
-		t.Errorf("%d pools, want 8", len(first))
+	if want := turns * len(counts); len(first) != want || len(ended) != want {
+		t.Errorf("%d pools, want %d", len(first), want)
 	}
 	for k, over := range ended {
 		if !over {
