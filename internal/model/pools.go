@@ -44,13 +44,22 @@ const (
 // maxLoaders bounds the loaders of a rank: beyond it a new pool goes to the loader it is most like.
 const maxLoaders = 16
 
-// group puts the workers into pools.
+// group puts the workers into pools. Those that have ended whole are settled before new workers join: a set that replaces another
+// in one step is its next generation from the start.
 func (b *Builder) group() {
 	for _, m := range b.dead {
 		m.pool.leave(m)
 	}
+	b.joinAll(func(m *member) bool { return m.raw == nil })
+	b.settleAll(func(p *pool) bool { return p.alive == 0 })
+	b.joinAll(func(*member) bool { return true })
+	b.settleAll(func(*pool) bool { return true })
+}
+
+// joinAll takes the workers that pass the test and have no pool yet into one.
+func (b *Builder) joinAll(now func(*member) bool) {
 	for _, m := range b.order {
-		if m.Role != RoleWorker || m.pool != nil || m.life == nil {
+		if m.Role != RoleWorker || m.pool != nil || m.life == nil || !now(m) {
 			continue
 		}
 		b.join(m)
@@ -58,34 +67,15 @@ func (b *Builder) group() {
 			m.pool.leave(m)
 		}
 	}
-	for _, r := range b.lives {
-		for _, p := range r.pools {
-			b.settle(r, p)
-		}
-		for _, p := range r.pools {
-			p.follow(r)
-		}
-	}
 }
 
-// follow keeps the guess about a pool that is not settled in step with its loader: the set of workers that this one replaced may
-// have been settled in the same step, as the loader's previous generation.
-func (p *pool) follow(r *rankLife) {
-	if p.settled {
-		return
-	}
-	if !slices.Contains(r.loaders, p.loader) { // its predecessor took the loader over under another name
-		if p.Loader >= len(r.loaders) {
-			return
+func (b *Builder) settleAll(now func(*pool) bool) {
+	for _, r := range b.lives {
+		for _, p := range r.pools {
+			if now(p) {
+				b.settle(r, p)
+			}
 		}
-		p.loader = r.loaders[p.Loader]
-		if p.loader.live == nil {
-			p.loader.live = p
-		}
-	}
-	if p.Generation != p.loader.generations {
-		p.Generation = p.loader.generations
-		p.number()
 	}
 }
 
