@@ -83,7 +83,7 @@ func observe(ctx context.Context, o observation) string {
 
 	a, recorder, err := compose(plan{
 		run: run, bootOffset: offset, thresholds: thresholds, log: log,
-		source: recorded, resume: recorded.resumed(), sinks: append(live.lane(), sinks.list...), saveReport: k.saveReport(), blind: exam.blind,
+		source: recorded, resume: recorded.resumed(), sinks: append(live.sinks(thresholds, log), sinks.list...), saveReport: k.saveReport(), blind: exam.blind,
 		notices: o.withStartError(), over: o.over, budget: o.budget,
 	})
 	if err != nil {

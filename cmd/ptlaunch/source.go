@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ptlaunch/ptlaunch/internal/agent"
+	"github.com/ptlaunch/ptlaunch/internal/detect"
 	"github.com/ptlaunch/ptlaunch/internal/report"
 	"github.com/ptlaunch/ptlaunch/internal/runfolder"
 	"github.com/ptlaunch/ptlaunch/internal/sampler"
@@ -30,12 +31,14 @@ type liveSource struct {
 	close func()
 }
 
-// lane is the sink that keeps the fast lane on those who can write a checkpoint, as the model sees them.
-func (l liveSource) lane() []agent.Sink {
-	if l.fast == nil {
-		return nil
+// sinks are those that serve the run while it lasts: the one that keeps the fast lane on those who can write a checkpoint, as
+// the model sees them, and the one that logs what lasts.
+func (l liveSource) sinks(t detect.Thresholds, log *slog.Logger) []agent.Sink {
+	out := []agent.Sink{report.NewWatch(t, log)}
+	if l.fast != nil {
+		out = append(out, &fastLane{set: l.fast})
 	}
-	return []agent.Sink{&fastLane{set: l.fast}}
+	return out
 }
 
 // openSource opens the sampler, or, when the job cannot be observed at all, a source that says so.

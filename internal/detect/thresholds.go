@@ -65,11 +65,17 @@ type Thresholds struct {
 	GPUThrottledShare  float64 `json:"gpu_throttled_share" unit:"1" origin:"proposed" doc:"share of readings in which the GPU clocked itself down for heat or power"`
 	HotMainThread      float64 `json:"hot_main_thread" unit:"1" origin:"measured" doc:"CPUs that the rank itself burns while its workers are ahead, from which its own code is what holds it back"`
 	CutShortSeconds    float64 `json:"cut_short_seconds" unit:"s" origin:"proposed" doc:"a process that ends this soon after its last write, with the file still open, was cut short"`
+
+	// Words in the log while the run goes on.
+	LiveStallSeconds         float64 `json:"live_stall_seconds" unit:"s" origin:"proposed" doc:"an open stall of this length gets a line in the log while it lasts"`
+	CollectiveTimeoutSeconds float64 `json:"collective_timeout_seconds" unit:"s" origin:"PyTorch (default timeout of NCCL process groups since 2.2; gloo has 1800)" doc:"how long the other ranks wait for one that saves before they give up"`
+	LiveSaveShare            float64 `json:"live_save_share" unit:"1" origin:"proposed" doc:"a save that takes longer than this share of collective_timeout_seconds gets a line in the log while it lasts"`
 }
 
 // Default returns the thresholds in force when no file overrides them.
 func Default() Thresholds {
 	return Thresholds{
+		LiveStallSeconds: 30, CollectiveTimeoutSeconds: 600, LiveSaveShare: 0.2,
 		SettleSeconds: 1.5, StartupSettleSeconds: 7, EndHoldSeconds: 10, PlateauSeconds: 4, PlateauGrowth: 0.03, AttachAgeSeconds: 10,
 		LongSyncSeconds: 1, SyncExcess: 0.25, SyncWindowSeconds: 10,
 
