@@ -14,6 +14,10 @@ export PTLAUNCH_PROMETHEUS ?= $(CACHE)/prometheus
 # OpenTelemetry's SDK for Python, for a training script that uses it.
 export PTLAUNCH_OTEL_PYTHON ?= $(CACHE)/otel-python
 
+# Debian's Prometheus, promtool and process-exporter, unpacked: see scripts/setup.sh.
+UNPACKED := $(CACHE)/debian
+export PATH := $(UNPACKED)/usr/bin:$(PATH)
+
 .PHONY: all build demo test test-short lint fmt bench fuzz concurrent golden lab e2e clean help
 
 all: build
@@ -36,8 +40,11 @@ test-short: ## the tests that need nothing but Go
 	go test -short ./...
 
 .PHONY: test-deps
-test-deps: $(PTLAUNCH_OTELCOL)
+test-deps: $(PTLAUNCH_OTELCOL) $(UNPACKED)/usr/bin/promtool
 	scripts/setup.sh test
+
+$(UNPACKED)/usr/bin/promtool:
+	scripts/setup.sh unpack $(UNPACKED)
 
 $(PTLAUNCH_OTELCOL): test/otelcol/go.mod test/otelcol/main.go
 	@echo 'building the OpenTelemetry Collector for the tests (minutes the first time)'

@@ -238,12 +238,11 @@ func waitFor(t testing.TB, ok func() bool, what string) {
 
 // children lists the pids whose parent is pid.
 func children(pid int) []int {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
 	var out []int
-	// Children started by another thread are listed there.
+	// Each thread's file lists what that thread has started.
 	tasks, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	for _, task := range tasks {
-		b, _ = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + task.Name() + "/children")
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + task.Name() + "/children")
 		for f := range strings.FieldsSeq(string(b)) {
 			n, _ := strconv.Atoi(f)
 			out = append(out, n)

@@ -3,16 +3,19 @@
 #
 #   scripts/setup.sh demo    a Python with PyTorch, for the example training
 #   scripts/setup.sh test    the above, and the tools that the tests compare ptlaunch with
+#   scripts/setup.sh unpack FOLDER  programs of packages that are services: unpacked there, not installed
 #   scripts/setup.sh python  prints the Python interpreter that has PyTorch; fails when there is none
 set -euo pipefail
 
-# The reference init programs; job control and process tools; a slow FUSE file system; loop devices; the peers that the
-# benchmarks measure; Prometheus, of which only the binary is used.
+# The reference init programs and a container runtime; job control and process tools; a slow FUSE file system; loop devices;
+# the peers that the benchmarks measure.
 test_packages=(
   tini dumb-init runc iproute2 procps psmisc util-linux strace gcc libc6-dev
   python3-setproctitle python3-lmdb python3-fusepy libfuse2 bindfs fuse3 e2fsprogs
-  sysstat iotop-c prometheus-process-exporter prometheus
+  sysstat iotop-c
 )
+# Installing these would start and enable a service on this machine.
+service_packages=(prometheus prometheus-process-exporter)
 
 has_torch() { "$1" -c 'import torch' >/dev/null 2>&1; }
 
@@ -45,12 +48,6 @@ install_packages() {
   [ -n "$wanted" ] || return 0
   echo "setup: installing from Debian:" $wanted >&2
   as_root apt-get update -qq
-  # policy-rc.d: a package that is a service must not start one on this machine.
-  if [ ! -e /usr/sbin/policy-rc.d ]; then
-    printf '#!/bin/sh\nexit 101\n' | as_root tee /usr/sbin/policy-rc.d >/dev/null
-    as_root chmod +x /usr/sbin/policy-rc.d
-    trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
-  fi
   # shellcheck disable=SC2086 # one word per package
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     -o Dpkg::Options::=--force-unsafe-io $wanted >&2
@@ -70,6 +67,15 @@ need_torch() {
   find_python >/dev/null || { echo "setup: python3-torch is installed, but no interpreter can import it" >&2; return 1; }
 }
 
+# unpack_services unpacks programs into a folder: usr/bin/prometheus, usr/bin/promtool, usr/bin/prometheus-process-exporter.
+unpack_services() {
+  mkdir -p "$1" && cd "$1"
+  apt-get download -qq "${service_packages[@]}" 2>/dev/null || { as_root apt-get update -qq; apt-get download -qq "${service_packages[@]}"; }
+  local deb
+  for deb in ./*.deb; do dpkg -x "$deb" .; done
+  rm -f ./*.deb
+}
+
 case "${1:-}" in
 python) find_python || { echo "setup: no Python here can import torch; run: scripts/setup.sh demo" >&2; exit 1; } ;;
 demo) need_torch ;;
@@ -78,5 +84,9 @@ test)
   # Debian's own PyTorch, whatever else there is: the tests know its process trees.
   install_packages python3-torch python3-numpy "${test_packages[@]}"
   ;;
-*) sed -n '2,6p' "$0" >&2; exit 2 ;;
+unpack)
+  need_apt "the end-to-end tests need Debian's packages: ${service_packages[*]}"
+  unpack_services "${2:?usage: scripts/setup.sh unpack FOLDER}"
+  ;;
+*) sed -n '2,7p' "$0" >&2; exit 2 ;;
 esac
