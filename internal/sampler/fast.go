@@ -39,6 +39,15 @@ func (s *Sampler) chooseFast() {
 		p.fast = false
 	}
 	s.fast = s.fast[:0]
+	s.pickFast()
+	for _, p := range s.members {
+		if !p.fast {
+			s.closeWait(p)
+		}
+	}
+}
+
+func (s *Sampler) pickFast() {
 	if ids := s.wantFast.Load(); ids != nil {
 		for _, id := range *ids {
 			if p := s.byPID[id.PID]; p != nil && p.id == id {
@@ -59,6 +68,30 @@ func (s *Sampler) enterFast(p *process) {
 	if !p.zombie && !p.fast {
 		p.fast = true
 		s.fast = append(s.fast, p)
+		s.openWait(p)
+	}
+}
+
+// waitFiles is how many descriptors a member of the lane keeps besides its hot set: wchan and syscall.
+const waitFiles = 2
+
+// openWait keeps what is read of a member of the lane at each beat. An error shows again at the read.
+func (s *Sampler) openWait(p *process) {
+	if p.wchan.IsOpen() || p.kept == 0 || s.kept+waitFiles > s.maxKept {
+		return
+	}
+	p.wchan, _ = s.fs.OpenFile(p.id.PID, "wchan")
+	p.syscall, _ = s.fs.OpenFile(p.id.PID, "syscall")
+	p.kept += waitFiles
+	s.kept += waitFiles
+}
+
+func (s *Sampler) closeWait(p *process) {
+	if p.kept > filesPerProcess {
+		p.wchan.Close()
+		p.syscall.Close()
+		p.kept -= waitFiles
+		s.kept -= waitFiles
 	}
 }
 

@@ -13,7 +13,9 @@ type process struct {
 	slot int // which part of the interval it is read in, 0..maxSlots-1
 
 	stat, io, sched procfs.File // hot set; closed when descriptors are scarce, then opened for each read
+	wchan, syscall  procfs.File // kept while in the fast lane
 	pidfd           int         // -1: none
+	kept            int         // how many descriptors these are
 
 	now  reading
 	info snapshot.ProcInfo
@@ -57,6 +59,8 @@ func (p *process) closeFiles() {
 	p.stat.Close()
 	p.io.Close()
 	p.sched.Close()
+	p.wchan.Close()
+	p.syscall.Close()
 }
 
 // set takes over what stat said.

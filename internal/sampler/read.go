@@ -18,7 +18,8 @@ func (s *Sampler) open(p *process) {
 		p.stat, _ = s.fs.OpenFile(pid, "stat") // an error shows again at the read
 		p.io, _ = s.fs.OpenFile(pid, "io")
 		p.sched, _ = s.fs.OpenFile(pid, "schedstat")
-		s.kept += filesPerProcess
+		p.kept = filesPerProcess
+		s.kept += p.kept
 	}
 	if !s.own {
 		return // pidfd_open takes pids of our own namespace
@@ -39,9 +40,8 @@ const filesPerProcess = 4
 
 // release closes everything kept of a member.
 func (s *Sampler) release(p *process) {
-	if p.stat.IsOpen() || p.io.IsOpen() {
-		s.kept -= filesPerProcess
-	}
+	s.kept -= p.kept
+	p.kept = 0
 	p.closeFiles()
 	if p.pidfd >= 0 {
 		_ = unix.Close(p.pidfd) // leaves the epoll set by itself

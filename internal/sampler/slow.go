@@ -102,14 +102,14 @@ func (s *Sampler) waitOf(p *process) *snapshot.Wait {
 	}
 	w := &snapshot.Wait{}
 	var err error
-	if w.WChan, err = s.fs.WChan(p.id.PID); err != nil {
+	if w.WChan, err = s.wchanOf(p); err != nil {
 		s.gap(p, "procfs.wchan", err)
 	}
 	if p.noSyscall {
 		s.gap(p, "procfs.syscall", procfs.ErrDenied)
 		return w
 	}
-	call, err := s.fs.Syscall(p.id.PID)
+	call, err := s.syscallOf(p)
 	if err != nil {
 		s.gap(p, "procfs.syscall", err)
 		// Attach rights do not come back: Yama and credentials are as they are until the next exec.
@@ -121,6 +121,20 @@ func (s *Sampler) waitOf(p *process) *snapshot.Wait {
 	}
 	w.Syscall = &call
 	return w
+}
+
+func (s *Sampler) wchanOf(p *process) (string, error) {
+	if p.wchan.IsOpen() {
+		return s.fs.ReadWChan(p.wchan)
+	}
+	return s.fs.WChan(p.id.PID)
+}
+
+func (s *Sampler) syscallOf(p *process) (snapshot.Syscall, error) {
+	if p.syscall.IsOpen() {
+		return s.fs.ReadSyscall(p.syscall)
+	}
+	return s.fs.Syscall(p.id.PID)
 }
 
 // pollTarget remembers the answer for as long as the process polls the same place in its memory: that is a stack slot of one

@@ -82,7 +82,7 @@ func (w *fdWalk) look(fd int32) error {
 // pipe notes a pipe that is held for both reading and writing: what multiprocessing queues look like. The flags in fdinfo say
 // which way a descriptor goes.
 func (w *fdWalk) pipe(fd int32, link string) error {
-	b, err := w.fs.read(w.fs.PIDPath(w.pid, "fdinfo/"+strconv.Itoa(int(fd))), 4096)
+	b, err := w.fs.once(w.pid, "fdinfo/"+strconv.Itoa(int(fd)))
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func mayBeFile(link string) bool {
 }
 
 func (w *fdWalk) file(fd int32, path string) error {
-	b, err := w.fs.read(w.fs.PIDPath(w.pid, "fdinfo/"+strconv.Itoa(int(fd))), 4096)
+	b, err := w.fs.once(w.pid, "fdinfo/"+strconv.Itoa(int(fd)))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,16 @@ import (
 // WChan is the kernel function in which a process's main thread sleeps, "" when it runs or when we may not know. Symbol
 // suffixes that compilers add (.isra.0, .constprop.0) are cut off.
 func (fs *FS) WChan(pid int32) (string, error) {
-	b, err := fs.read(fs.PIDPath(pid, "wchan"), 256)
+	b, err := fs.once(pid, "wchan")
+	if err != nil {
+		return "", err
+	}
+	return ParseWChan(b), nil
+}
+
+// ReadWChan reads a kept wchan file.
+func (fs *FS) ReadWChan(f File) (string, error) {
+	b, err := fs.pread(f, "wchan")
 	if err != nil {
 		return "", err
 	}
@@ -34,7 +43,16 @@ func ParseWChan(b []byte) string {
 
 // Syscall reads what system call a process's main thread is blocked in. It needs ptrace attach rights.
 func (fs *FS) Syscall(pid int32) (snapshot.Syscall, error) {
-	b, err := fs.read(fs.PIDPath(pid, "syscall"), 512)
+	b, err := fs.once(pid, "syscall")
+	if err != nil {
+		return snapshot.Syscall{}, err
+	}
+	return ParseSyscall(b)
+}
+
+// ReadSyscall reads a kept syscall file. Like io, it asks for the rights at each read.
+func (fs *FS) ReadSyscall(f File) (snapshot.Syscall, error) {
+	b, err := fs.pread(f, "syscall")
 	if err != nil {
 		return snapshot.Syscall{}, err
 	}

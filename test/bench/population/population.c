@@ -80,6 +80,7 @@ static void do_io(int fd) {
 }
 
 static void worker(int index) {
+	prctl(PR_SET_NAME, "pt_data_worker"); /* as PyTorch's workers call themselves */
 	start_threads();
 	int fd = open_own();
 	sleep_ms(index * 7919L % period); /* not all at once */
