@@ -7,9 +7,11 @@ import (
 	"github.com/ptlaunch/ptlaunch/internal/detect"
 )
 
-// Bands of lost time: a tenth is worth a warning.
+// Bands of lost time, as TraceML draws them: a tenth is worth a warning.
 const (
 	warnShare = 0.10
+	// healthyShare is the lost time below which there is nothing to add.
+	healthyShare = 0.05
 	// judgeLeast is the rank time, in seconds, below which only a grave loss is a verdict.
 	judgeLeast = 20
 )
@@ -62,12 +64,21 @@ func failure(d *Document) string {
 	return ""
 }
 
+// healthyWords say how healthy, in the figures of the steady state where there is one.
 func healthyWords(d *Document) string {
-	shares := d.Time.Shares
+	shares, it := d.Time.Shares, "It"
 	if d.Time.Steady != nil {
-		shares = d.Time.Steady.Shares
+		shares, it = d.Time.Steady.Shares, "After the first epoch it"
 	}
-	return fmt.Sprintf("nothing held training back. It computed %s of the time, waited %s for data and %s for checkpoints.",
+	lost := 0.0
+	for _, p := range [...]detect.Phase{detect.PhaseDataWait, detect.PhaseCheckpoint, detect.PhasePeerWait, detect.PhaseOtherWait} {
+		lost += shares[string(p)]
+	}
+	verdict := "nothing held training back"
+	if lost >= healthyShare {
+		verdict = fmt.Sprintf("nothing held training back for long, though short waits add up to %s", Percent(lost))
+	}
+	return fmt.Sprintf("%s. %s computed %s of the time, waited %s for data and %s for checkpoints.", verdict, it,
 		Percent(shares[string(detect.PhaseCompute)]), Percent(shares[string(detect.PhaseDataWait)]),
 		Percent(shares[string(detect.PhaseCheckpoint)]))
 }
