@@ -25,6 +25,8 @@ const (
 	ptlaunch wrapper = "ptlaunch"
 	tini     wrapper = "tini"
 	dumbInit wrapper = "dumb-init"
+	// dumbInitChild is dumb-init that stays in the caller's group and signals its child alone.
+	dumbInitChild wrapper = "dumb-init -c"
 )
 
 // argv is the file to execute and the arguments under which w runs the command.
@@ -38,6 +40,8 @@ func (w wrapper) argv(t *testing.T, command []string, flags ...string) (string, 
 		return self(t), append(append(args, "--"), command...)
 	case tini:
 		return look(t, "tini"), append([]string{"tini", "-s", "--"}, command...)
+	case dumbInitChild:
+		return look(t, "dumb-init"), append([]string{"dumb-init", "-c", "--"}, command...)
 	default:
 		return look(t, string(w)), append([]string{string(w), "--"}, command...)
 	}

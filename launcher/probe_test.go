@@ -18,7 +18,14 @@ import (
 func probe(name string, args []string) int {
 	switch name {
 	case "signals":
-		return probeSignals()
+		return probeSignals(os.Stdin)
+	case "signals, no input": // for the background, where a read of the terminal would stop it; it ends after a minute
+		never, w, err := os.Pipe()
+		if err != nil {
+			return 97
+		}
+		time.AfterFunc(time.Minute, func() { _ = w.Close() })
+		return probeSignals(never)
 	case "inherit":
 		dir, err := os.Getwd()
 		fmt.Printf("args %q\ncwd %q %v\nenviron %q\nppid %d\n", os.Args, dir, err, os.Environ(), os.Getppid())
@@ -37,8 +44,8 @@ func probe(name string, args []string) int {
 	return 99
 }
 
-// probeSignals prints "ready", then "got N" per signal. It ends with code 0 at the EOF of its stdin.
-func probeSignals() int {
+// probeSignals prints "ready", then "got N" per signal, and "echo LINE" per line of from. It ends with code 0 at EOF.
+func probeSignals(from *os.File) int {
 	got := make(chan os.Signal, 1024)
 	for _, sig := range launcher.Forwarded() {
 		signal.Notify(got, sig)
@@ -48,7 +55,7 @@ func probeSignals() int {
 	end := make(chan struct{})
 	go func() {
 		defer close(end)
-		in := bufio.NewScanner(os.Stdin)
+		in := bufio.NewScanner(from)
 		for in.Scan() {
 			fmt.Println("echo", in.Text())
 		}
