@@ -27,8 +27,9 @@ type message struct {
 type agent struct {
 	pid        int
 	generation int
-	down       chan []byte // lines for the writer; closed when there are no more
-	ends       [2]*os.File // our ends of the two pipes
+	down       chan []byte   // lines for the writer; closed when there are no more
+	ends       [2]*os.File   // our ends of the two pipes
+	written    chan struct{} // closed when the writer has ended: after the close of down, the agent has every line
 	stop       chan struct{}
 	running    sync.WaitGroup
 }
@@ -57,7 +58,8 @@ func startAgent(environ []string, generation int, to chan<- message) (*agent, er
 		_, _ = syscall.Close(down[1]), syscall.Close(up[0])
 		return nil, err
 	}
-	a := &agent{pid: pid, generation: generation, down: make(chan []byte, 64), stop: make(chan struct{})}
+	a := &agent{pid: pid, generation: generation, down: make(chan []byte, 64),
+		written: make(chan struct{}), stop: make(chan struct{})}
 	for i, fd := range []int{down[1], up[0]} {
 		_ = syscall.SetNonblock(fd, true) // lets close end a blocked read or write
 		a.ends[i] = os.NewFile(uintptr(fd), "agent")
@@ -110,6 +112,7 @@ func (a *agent) send(d handoff.Down) {
 
 // write hands queued lines to the agent, and EOF after the last.
 func (a *agent) write() {
+	defer close(a.written)
 	defer a.ends[0].Close()
 	for line := range a.down {
 		if _, err := a.ends[0].Write(line); err != nil {

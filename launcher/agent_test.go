@@ -139,6 +139,33 @@ func TestFlushIsCutShort(t *testing.T) {
 	}
 }
 
+// TestFlushWithoutWaiting: a timeout of 0 does not wait for the agent, which finishes by itself; one that cannot ends all the same.
+func TestFlushWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"", "hang"} {
+		j := start(t, ptlaunch, options{env: []string{"TEST_AGENT=" + mode}, flags: []string{"--flush-timeout", "0"}}, "sh", "-c", "read l; exit 2")
+		agent := j.canary()
+		_ = j.in.Close()
+		if s := j.wait(); s.ExitStatus() != 2 {
+			t.Errorf("ended with %#x, want exit code 2", s)
+		}
+		if text := j.stderr(); text != "" {
+			t.Errorf("stderr: %q, want nothing: nobody waited for the farewell", text)
+		}
+		if mode == "" {
+			if got := j.agentLine(1); got != "exit 2 0" {
+				t.Errorf("the agent noted %q, want exit 2 0", got)
+			}
+		}
+		waitFor(t, func() bool { return !alive(agent) }, "the agent to end")
+	}
+	// One that has not even begun when the job is over reads all of it from the pipe.
+	j := start(t, ptlaunch, options{flags: []string{"--flush-timeout", "0"}}, "true")
+	if got := j.agentLine(1); got != "exit 0 0" {
+		t.Errorf("the agent noted %q, want exit 0 0", got)
+	}
+}
+
 // TestStoppingIsHandedOver: the agent hears of a signal that asks the job to end before the job has ended.
 func TestStoppingIsHandedOver(t *testing.T) {
 	t.Parallel()

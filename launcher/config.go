@@ -25,7 +25,9 @@ type Config struct {
 	// Backoff is the pause before a dead agent's first restart; each further one is four times as long. 0 means a second.
 	Backoff time.Duration
 
-	FlushTimeout time.Duration // how long the exit may wait for the agent's farewell
-	Quiet        bool          // print no farewell, and do not even keep stderr open for it
-	NoSubreaper  bool          // leave orphans to PID 1
+	// FlushTimeout is how long the exit may wait for the agent's farewell; an agent that is later is killed. 0: do not wait, and
+	// leave the agent to finish by itself.
+	FlushTimeout time.Duration
+	Quiet        bool // print no farewell, and do not even keep stderr open for it
+	NoSubreaper  bool // leave orphans to PID 1
 }

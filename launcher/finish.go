@@ -10,7 +10,8 @@ import (
 	"github.com/ptlaunch/ptlaunch/internal/handoff"
 )
 
-// finish waits for the agent's farewell, at most the flush timeout, and prints it.
+// finish waits for the agent's farewell, at most the flush timeout, and prints it. With a timeout of 0 it does not wait, and
+// the agent finishes by itself.
 func (s *supervisor) finish(code int) {
 	if s.agent == nil && s.restartAt != 0 {
 		s.startAgent() // it was between two lives: the end of the run is worth an early start of the next
@@ -24,9 +25,22 @@ func (s *supervisor) finish(code int) {
 		s.agent.send(handoff.Down{Exit: &handoff.Exit{Code: code, Wall: time.Now(), Mono: s.ended}})
 	}
 	close(s.agent.down)
+	if s.cfg.FlushTimeout == 0 {
+		s.handOver()
+		return
+	}
 	s.awaitFarewell()
 	if s.farewell != nil && !s.cfg.Quiet {
 		printFarewell(*s.farewell)
+	}
+}
+
+// handOver leaves the agent to itself: "do not wait" is no "throw away". It ends on its own soon after it has read how the job
+// ended, so the one thing to wait for is that the pipe holds that; a pipe that is full belongs to an agent that hangs.
+func (s *supervisor) handOver() {
+	select {
+	case <-s.agent.written:
+	case <-time.After(100 * time.Millisecond):
 	}
 }
 

@@ -2,12 +2,15 @@ package launcher_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,6 +37,12 @@ func probe(name string, args []string) int {
 		return launcher.Run(launcher.Config{
 			Command: args, Environ: os.Environ(), JobEnv: os.Environ(), FlushTimeout: time.Second, Backoff: time.Millisecond,
 		})
+	case "launch, no processes left":
+		if err := starve(); err != nil {
+			fmt.Println(err)
+			return 96
+		}
+		return launcher.Run(launcher.Config{Command: args, Environ: os.Environ(), JobEnv: os.Environ(), FlushTimeout: time.Second})
 	case "die":
 		n, _ := strconv.Atoi(args[0])
 		return probeDie(syscall.Signal(n))
@@ -68,6 +77,28 @@ func probeSignals(from *os.File) int {
 			return 0
 		}
 	}
+}
+
+// starve makes this a process of a user who may not have one more process or thread. The Go runtime would crash for want of a
+// thread, so it gets some first.
+func starve() error {
+	var wait sync.WaitGroup
+	together := make(chan struct{})
+	for range 16 {
+		wait.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			<-together
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	close(together)
+	wait.Wait()
+	const nobody, rlimitNproc = 65533, 6
+	if err := errors.Join(syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+		return err
+	}
+	return syscall.Setrlimit(rlimitNproc, &syscall.Rlimit{Cur: 1, Max: 1})
 }
 
 // probeDie ends by a signal, as a program would that does not handle it: through a shell, whose dispositions are the plain ones.

@@ -63,3 +63,50 @@ func TestSignalOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestNoUrgentSignal: the Go runtime interrupts itself with URG, in a busy supervisor and agent often; the job never gets one.
+func TestNoUrgentSignal(t *testing.T) {
+	t.Parallel()
+	j := start(t, ptlaunch, options{}, "/usr/bin/python3", "-c", `import signal, sys
+got = dict.fromkeys((signal.SIGURG, signal.SIGUSR1), 0)
+def count(n, _): got[n] += 1
+for n in got: signal.signal(n, count)
+print("ready", flush=True)
+sys.stdin.read()
+print(got[signal.SIGURG], got[signal.SIGUSR1] > 0)`)
+	j.line()
+	j.canary()
+	for range 2000 {
+		_ = j.proc.Signal(syscall.SIGUSR1)
+		_ = syscall.Kill(-j.proc.Pid, syscall.SIGUSR1)
+		_ = j.proc.Signal(syscall.SIGURG) // not even one that somebody sends
+		time.Sleep(500 * time.Microsecond)
+	}
+	time.Sleep(settle)
+	_ = j.in.Close()
+	if got := j.rest(); got != "0 True\n" {
+		t.Errorf("URG and whether USR1 came: %q, want 0 True", got)
+	}
+}
+
+// TestTimeout: timeout(1) signals its child and then its own group, in which the child is. Bare, the second may be merged with
+// the first.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	for _, w := range []wrapper{bare, ptlaunch} {
+		file, args := w.argv(t, probeCommand(t, "signals, no input"))
+		command := append([]string{"timeout", "-s", "USR1", "-k", "2", "1", file}, args[1:]...)
+		j := start(t, bare, options{}, command...)
+		if got := counts(j.rest())[int(syscall.SIGUSR1)]; got < 1 || got > 2 {
+			t.Errorf("%s: USR1 received %d times, want 1 or 2", w, got)
+		}
+		if s := j.wait(); s.Signal() != syscall.SIGKILL {
+			t.Errorf("%s: timeout ended with %#x, want signal KILL", w, s)
+		}
+		file, args = w.argv(t, []string{"sleep", "60"})
+		_, status := run(t, bare, options{}, append([]string{"timeout", "1", file}, args[1:]...)...)
+		if status.ExitStatus() != 124 {
+			t.Errorf("%s: timeout ended with %#x, want exit code 124", w, status)
+		}
+	}
+}

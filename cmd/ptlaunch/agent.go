@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/ptlaunch/ptlaunch/cmd/ptlaunch/early"
 	"github.com/ptlaunch/ptlaunch/internal/agent"
@@ -28,8 +29,20 @@ func limitSelf() {
 	runtime.GOMAXPROCS(min(maxProcs, runtime.GOMAXPROCS(0)))
 }
 
-// farewellReserve is what is kept of --flush-timeout for the way back to the supervisor, which ends an agent that is late.
-const farewellReserve = 10 // a tenth
+const (
+	// farewellReserve is what is kept of --flush-timeout for the way back to the supervisor, which ends an agent that is late.
+	farewellReserve = 10 // a tenth
+	// unawaitedBudget is how long an agent takes to finish when nobody waits for it. Package early ends it soon after.
+	unawaitedBudget = 2 * time.Second
+)
+
+// flushBudget is the agent's share of --flush-timeout. A timeout of 0 means that nobody waits, not that nothing is to be kept.
+func flushBudget(timeout time.Duration) time.Duration {
+	if timeout == 0 {
+		return unawaitedBudget
+	}
+	return timeout - timeout/farewellReserve
+}
 
 // runAgent observes a job for a supervisor, from the first line of the hand-off to the farewell.
 func runAgent(link *early.AgentLink) int {
@@ -47,7 +60,7 @@ func runAgent(link *early.AgentLink) int {
 		start: start.Wall, startMono: start.Mono, generation: start.Generation, version: version,
 		root: int32(start.Supervisor), job: int32(start.Job), environ: os.Environ(),
 		notices:   notices(link.Lines()),
-		budget:    cfg.FlushTimeout - cfg.FlushTimeout/farewellReserve,
+		budget:    flushBudget(cfg.FlushTimeout),
 		unstarted: start.StartError,
 	})
 	if text != "" {

@@ -47,7 +47,7 @@ func Default() Config {
 
 // Bind registers the flags of c on fs; the current values of c are the defaults that help shows.
 func (c *Config) Bind(fs *flag.FlagSet) {
-	fs.DurationVar(&c.FlushTimeout, "flush-timeout", c.FlushTimeout, "how `long` the exit may wait for telemetry to be delivered")
+	fs.DurationVar(&c.FlushTimeout, "flush-timeout", c.FlushTimeout, "how `long` the exit may wait for telemetry to be delivered; 0: not at all")
 	fs.DurationVar(&c.Interval, "interval", c.Interval, "`time` between two samples")
 	fs.StringVar(&c.JobID, "job-id", c.JobID, "`id` that all nodes of the job share: makes them one trace")
 	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "of the run folder's log: debug, info, warn or error")

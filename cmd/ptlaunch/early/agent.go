@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/ptlaunch/ptlaunch/internal/handoff"
@@ -18,6 +19,9 @@ import (
 // niceness of the agent. Not the lowest: the canary must answer within its window of 50 ms while the job keeps every core busy.
 // With six busy loops on two cores, of 120 signals to the group 4 to 45 came late at niceness 19, up to 7 at 10, none at 5.
 const niceness = 5
+
+// afterlife is how long an agent may outlive a supervisor that has told how the job ended and did not wait.
+const afterlife = 5 * time.Second
 
 // AgentLink is an agent's end of the two pipes, and its canary.
 //
@@ -98,15 +102,24 @@ func (l *AgentLink) canary() {
 
 // read decodes lines until EOF. It ends with the supervisor or with the process: nothing waits for it, because a read of a
 // pipe whose other end lives cannot be interrupted.
+//
+// A supervisor that did not wait for the farewell cannot end a late agent either, so that is done here. One that died before
+// the job leaves an agent which goes on for as long as the job does.
 func (l *AgentLink) read(from *os.File) {
-	defer close(l.lines)
 	in := json.NewDecoder(bufio.NewReader(from))
+	exited := false
 	for {
 		var d handoff.Down
 		if err := in.Decode(&d); err != nil {
-			return
+			break
 		}
+		exited = exited || d.Exit != nil
 		l.lines <- d
+	}
+	close(l.lines)
+	if exited {
+		time.Sleep(afterlife)
+		os.Exit(1)
 	}
 }
 
