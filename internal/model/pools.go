@@ -41,6 +41,9 @@ const (
 	settleLimit = 20 * time.Second
 )
 
+// startTick is the resolution of start times in /proc: USER_HZ is 100 on every architecture that torch runs on.
+const startTick = 10 * time.Millisecond
+
 // maxLoaders bounds the loaders of a rank: beyond it a new pool goes to the loader it is most like.
 const maxLoaders = 16
 
@@ -88,8 +91,10 @@ func (p *pool) leave(m *member) {
 		p.firstEnd = m.end
 	}
 	if p.alive--; p.alive == 0 {
-		p.End = m.end
-		p.loader.live, p.loader.lastEnd = nil, m.end
+		p.End, p.loader.lastEnd = m.end, m.end
+		if p.loader.live == p {
+			p.loader.live = nil
+		}
 	}
 }
 
@@ -108,6 +113,7 @@ func (b *Builder) join(m *member) {
 	}
 	p.members = append(p.members, m)
 	p.alive++
+	p.End = 0 // it may have looked ended before this one was found
 	p.lastBirth = max(p.lastBirth, m.start)
 	p.Workers = max(p.Workers, len(p.members))
 	p.Start = min(p.Start, m.start)
@@ -143,7 +149,12 @@ func (p *pool) number() {
 
 // belongs decides whether a worker is one of a pool. A DataLoader starts all its workers in one go and never replaces one.
 func (b *Builder) belongs(r *rankLife, p *pool, m *member) bool {
-	if p.StartMethod != m.startMethod() || p.firstEnd != 0 && p.firstEnd <= m.start {
+	// A start is cut down to the kernel's tick, an end may be exact: what was born in the tick of an end came after it.
+	if p.StartMethod != m.startMethod() || p.firstEnd != 0 && p.firstEnd < m.start+startTick {
+		return false
+	}
+	// Where nobody told when exactly the pool ended, it was before what is born in the step in which it did.
+	if p.alive == 0 && m.raw != nil && b.prev != nil && m.start+startTick > b.prev.Mono {
 		return false
 	}
 	if m.start-p.lastBirth > birthWindow || p.Start-m.start > birthWindow {

@@ -344,3 +344,37 @@ func namedOnce(t *testing.T, counts []int, ticks int) {
 		}
 	}
 }
+
+// The next workers are born in the tick of the clock in which the last ones ended, so that they seem older than that end; or
+// nobody saw the end.
+func TestPoolReplacedAtOnce(t *testing.T) {
+	for _, exact := range []bool{true, false} {
+		s := newScript()
+		s.start(1, 0, pyInfo(nil, "train.py"))
+		s.tick()
+		ends := 0
+		for pool := range 5 {
+			pid := int32(10 + 2*pool)
+			s.start(pid, 1, workerInfo())
+			s.start(pid+1, 1, workerInfo())
+			f := s.ticks(2)
+			for _, p := range f.Pools {
+				if p.Generation != pool || p.Workers != 2 || p.End != 0 {
+					t.Fatalf("exact %v: pool %d is generation %d of %d workers, end %v", exact, pool, p.Generation, p.Workers, p.End)
+				}
+			}
+			s.end(pid, nil)
+			s.end(pid+1, nil)
+			for i := range s.exits {
+				s.exits[i].At += time.Duration(pid+2)*startTick + 4*time.Millisecond // the next one's start and a little
+			}
+			if !exact {
+				s.exits = nil
+			}
+			ends += len(f.Pools)
+		}
+		if f := s.tick(); len(f.Pools) != 1 || f.Pools[0].End == 0 || ends != 5 {
+			t.Errorf("exact %v: %d pools lived, at the end there are %+v", exact, ends, f.Pools)
+		}
+	}
+}
