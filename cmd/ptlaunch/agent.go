@@ -57,7 +57,7 @@ func runAgent(link *early.AgentLink) int {
 	cfg, _ := config.FromMap(start.Config)
 	text := observe(context.Background(), observation{
 		cfg: cfg, command: start.Command, dir: start.Dir, runID: start.RunID, trace: model.Trace(start.Trace),
-		start: start.Wall, startMono: start.Mono, generation: start.Generation, version: version,
+		start: start.Wall, startMono: start.Mono, generation: start.Generation, version: buildVersion(),
 		root: int32(start.Supervisor), job: int32(start.Job), environ: os.Environ(),
 		notices:   notices(link.Lines()),
 		budget:    flushBudget(cfg.FlushTimeout),

@@ -62,7 +62,7 @@ func newAttach() *cobra.Command {
 
 // target describes a running process as a job.
 func target(cfg config.Config, pid int32) (observation, error) {
-	o := observation{cfg: cfg, version: version, attached: true, root: pid, job: pid, budget: cfg.FlushTimeout}
+	o := observation{cfg: cfg, version: buildVersion(), attached: true, root: pid, job: pid, budget: cfg.FlushTimeout}
 	proc, err := procfs.Open(cfg.Procfs)
 	if err != nil {
 		return o, fmt.Errorf("attach: open %s: %v", cfg.Procfs, err)

@@ -13,9 +13,6 @@ import (
 	"github.com/ptlaunch/ptlaunch/cmd/ptlaunch/early"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 func main() {
 	if link, ok := early.Agent(); ok {
 		os.Exit(runAgent(link))

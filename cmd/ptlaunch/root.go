@@ -167,5 +167,5 @@ func newVersion() *cobra.Command {
 }
 
 func printVersion(w io.Writer) {
-	fmt.Fprintf(w, "ptlaunch %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(w, "ptlaunch %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -22,7 +22,7 @@ type Down struct {
 
 // Start says what to observe. A restarted agent gets the same Start with a higher Generation.
 type Start struct {
-	Version    string            `json:"version"`
+	Version    string            `json:"version"` // empty: the agent is the same binary, and a supervisor does not read its build information
 	RunID      string            `json:"run_id"`
 	Generation int               `json:"generation"` // 0 for the first agent of the run
 	Supervisor int               `json:"supervisor"` // pid; discovery is rooted here
