@@ -140,7 +140,7 @@ func (c *grpcClient) send(ctx context.Context, sig signal, body []byte) answer {
 // judgeStatus sorts a gRPC error by what a second attempt would bring. OTLP's specification lists the codes to retry.
 func judgeStatus(err error) answer {
 	s := status.Convert(err)
-	a := answer{err: fmt.Errorf("%s: %s", s.Code(), s.Message())}
+	a := answer{err: fmt.Errorf("%s: %.300s", s.Code(), validText(plainGRPCMessage(s.Message())))}
 	for _, d := range s.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
 			a.after = info.GetRetryDelay().AsDuration()
@@ -156,6 +156,16 @@ func judgeStatus(err error) answer {
 		a.fate = refused
 	}
 	return a
+}
+
+// plainGRPCMessage leaves out how gRPC wraps the error of a connection.
+func plainGRPCMessage(m string) string {
+	if _, desc, ok := strings.Cut(m, "connection error: desc = "); ok {
+		if inner, err := strconv.Unquote(desc); err == nil {
+			m = strings.TrimPrefix(inner, "transport: ")
+		}
+	}
+	return strings.TrimPrefix(m, "Error while dialing: ")
 }
 
 type httpClient struct {
@@ -203,6 +213,9 @@ func (c *httpClient) send(ctx context.Context, sig signal, body []byte) answer {
 	}
 	defer resp.Body.Close()
 	reply, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if why := foreign(resp, reply); why != "" {
+		return answer{fate: misaddressed, err: fmt.Errorf("%s: %s", resp.Status, why)}
+	}
 	if resp.StatusCode/100 != 2 {
 		return judgeHTTP(resp, reply)
 	}
@@ -215,6 +228,23 @@ func (c *httpClient) send(ctx context.Context, sig signal, body []byte) answer {
 		return answer{rejected: n, message: message}
 	}
 	return accepted(sig, reply)
+}
+
+// foreign says why an answer cannot be one of an OTLP endpoint, "" when it can. A web server answers 200 to anything, and one that
+// wants TLS answers 400 without it: neither has taken a request, nor does it refuse this one.
+func foreign(resp *http.Response, reply []byte) string {
+	switch {
+	case strings.Contains(string(reply), "HTTPS") && resp.StatusCode == http.StatusBadRequest && resp.TLS == nil:
+		return validText(firstLine(reply))
+	case resp.StatusCode/100 == 2 && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"):
+		return "the answer is a web page (text/html)"
+	}
+	return ""
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return fmt.Sprintf("%.200s", line)
 }
 
 // plainHTTPError leaves out the URL that net/http repeats in its errors: the sender names the endpoint.

@@ -186,12 +186,16 @@ func readTarget(r *reader, sig signal) *target {
 		}
 		t.headers[strings.ToLower(h.key)] = h.value
 	}
+	unsent := "nothing is sent to it" // one line for all signals that share the variable
+	if own {
+		unsent = w.name + " are not sent"
+	}
 	if err := t.setEndpoint(endpoint, w, own); err != nil {
-		r.complain("%s=%q cannot be used: %v; %s are not sent", endpointName, endpoint, err, w.name)
+		r.complain("%s=%q cannot be used: %v; %s", endpointName, withoutPassword(endpoint), err, unsent)
 		return nil
 	}
 	if _, err := t.files.config(); err != nil && !t.insecure {
-		r.complain("TLS for %s: %v; %s are not sent", endpointName, err, w.name)
+		r.complain("TLS for %s: %v; %s", endpointName, err, unsent)
 		return nil
 	}
 	return t
@@ -269,6 +273,24 @@ func (t *target) setEndpoint(value string, w wire, own bool) error {
 	}
 	t.endpoint = u.String()
 	return nil
+}
+
+// shown is the endpoint for a person.
+func (t *target) shown() string {
+	return strings.TrimPrefix(withoutPassword(t.endpoint), "dns:///")
+}
+
+// withoutPassword replaces what may be credentials in a URL, also in one that cannot be parsed.
+func withoutPassword(endpoint string) string {
+	at := strings.LastIndexByte(endpoint, '@')
+	if at < 0 {
+		return endpoint
+	}
+	from := 0
+	if i := strings.Index(endpoint, "://"); i >= 0 && i < at {
+		from = i + len("://")
+	}
+	return endpoint[:from] + "…" + endpoint[at:]
 }
 
 // validHeader reports whether HTTP and gRPC can carry the header.

@@ -101,8 +101,8 @@ func TestMalformedVariables(t *testing.T) {
 					n++
 				}
 			}
-			if n == 0 {
-				t.Errorf("no line names %s: %q", name, s.problems)
+			if n != 1 {
+				t.Errorf("%d lines name %s, want one: %q", n, name, s.problems)
 			}
 			if strings.Contains(strings.Join(s.problems, ""), "\n") {
 				t.Errorf("more than a line: %q", s.problems)
@@ -112,6 +112,12 @@ func TestMalformedVariables(t *testing.T) {
 	s := readSettings(env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", "OTEL_EXPORTER_OTLP_HEADERS", "secret"), "")
 	if strings.Contains(strings.Join(s.problems, ""), "secret") {
 		t.Errorf("a header's text, which may be a password, is in %q", s.problems)
+	}
+	for _, endpoint := range []string{"ftp://me:secret@c", "http://me:secret@c:99999", "https://me:se%zzcret@c", "me:secret@c"} {
+		s := readSettings(env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"), "")
+		if text := strings.Join(s.problems, ""); len(s.problems) != 1 || strings.Contains(text, "cret") {
+			t.Errorf("%s: want one line without the password: %q", endpoint, s.problems)
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func (d delivery) senders(set settings, spools *[numSignals]*spool) (senders []*
 			clients = append(clients, c)
 		}
 		spools[sig] = newSpool(sig, d.dir)
-		senders = append(senders, &sender{sig: sig, spool: spools[sig], client: c, endpoint: t.endpoint, log: d.log,
+		senders = append(senders, &sender{sig: sig, spool: spools[sig], client: c, endpoint: t.shown(), log: d.log,
 			problem: d.problem, closing: d.closing, done: make(chan struct{}), told: map[string]bool{}})
 	}
 	return senders, clients
@@ -120,7 +120,9 @@ func (s *sender) settle(ctx context.Context, e *entry, body []byte, a answer) {
 		s.spool.pop(e)
 	default:
 		if ctx.Err() != nil { // our own deadline, perhaps not the endpoint's fault
-			s.remember("away", "OTLP endpoint "+s.endpoint+" did not answer before the end")
+			if s.failingSince.IsZero() {
+				s.spool.setTrouble(s.endpoint + " did not answer before the end")
+			}
 			return
 		}
 		s.failed(a)
@@ -153,6 +155,7 @@ func halves(sig signal, e *entry, body []byte) []*entry {
 // failed counts a failure and says it when it is the first of an outage.
 func (s *sender) failed(a answer) {
 	s.failures++
+	s.spool.setTrouble(fmt.Sprintf("%s: %v", s.endpoint, a.err))
 	if !s.failingSince.IsZero() {
 		return
 	}
@@ -172,6 +175,7 @@ func (s *sender) recovered() {
 			"after", time.Since(s.failingSince).Round(time.Millisecond), "attempts", s.failures+1)
 	}
 	s.failingSince, s.failures = time.Time{}, 0
+	s.spool.setTrouble("")
 }
 
 // tell logs what is said once per signal.
@@ -180,7 +184,11 @@ func (s *sender) tell(what string, level slog.Level, msg string, args ...any) {
 		return
 	}
 	s.log.Log(context.Background(), level, msg, append([]any{"signal", s.sig.String(), "endpoint", s.endpoint}, args...)...)
-	s.remember(what, s.sig.String()+": "+msg+" ("+s.endpoint+")")
+	line := s.sig.String() + ": " + msg + " (" + s.endpoint
+	if len(args) > 0 { // the cause comes last
+		line += fmt.Sprintf(": %v", args[len(args)-1])
+	}
+	s.remember(what, line+")")
 }
 
 func (s *sender) remember(what, line string) {

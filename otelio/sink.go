@@ -354,21 +354,25 @@ func (s *Sink) undelivered() error {
 // undelivered is one line about what is left in the spools, "" when they are empty.
 func undelivered(spools [numSignals]*spool, dir string) string {
 	var parts []string
+	why := ""
 	for sig, sp := range spools {
 		if sp == nil {
 			continue
 		}
 		if left, dropped, _ := sp.state(); left > 0 || dropped > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %s", left+int(dropped), signal(sig)))
+			if t := sp.lastTrouble(); why == "" && t != "" {
+				why = " (" + t + ")"
+			}
 		}
 	}
 	switch {
 	case len(parts) == 0:
 		return ""
 	case dir == "":
-		return "OTLP requests not delivered: " + strings.Join(parts, ", ") + "; they are lost, because there is no run folder"
+		return "OTLP requests not delivered: " + strings.Join(parts, ", ") + why + "; they are lost, because there is no run folder"
 	}
-	return "OTLP requests not delivered: " + strings.Join(parts, ", ") + "; send them later with: ptlaunch replay --otlp " + dir
+	return "OTLP requests not delivered: " + strings.Join(parts, ", ") + why + "; send them later with: ptlaunch replay --otlp " + dir
 }
 
 // waitFor waits for a channel to be closed, or the context.

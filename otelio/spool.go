@@ -33,6 +33,7 @@ type spool struct {
 	bytes   int    // of the bodies in memory
 	sent    int64  // offset in the file below which nothing is left to send
 	dropped uint64 // requests lost for lack of room
+	trouble string // why nothing gets through at present, "" when it does
 }
 
 func newSpool(sig signal, dir string) *spool {
@@ -155,6 +156,19 @@ func (s *spool) load(e *entry) ([]byte, error) {
 		return nil, err
 	}
 	return marshal(m)
+}
+
+// setTrouble notes why nothing gets through, "" once it does.
+func (s *spool) setTrouble(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trouble = why
+}
+
+func (s *spool) lastTrouble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble
 }
 
 // state returns how many requests are left, how many were lost, and up to where the file is sent.
