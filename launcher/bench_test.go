@@ -57,6 +57,49 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
+// BenchmarkCanary measures from the job's first line until the canary listens: as long as that, a signal for the whole group may
+// reach the job twice. Seen from outside: see listens.
+func BenchmarkCanary(b *testing.B) {
+	full := fullBinary(b)
+	var total, longest time.Duration
+	for range b.N {
+		cmd := exec.Command(full, "--no-record", "--quiet", "--", "sh", "-c", "echo; exec sleep 0.4")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		for !listens(cmd.Process.Pid) {
+			if time.Since(began) > deadline {
+				b.Fatal("no agent listens")
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		took := time.Since(began)
+		total, longest = total+took, max(longest, took)
+		_ = cmd.Wait()
+	}
+	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/deaf")
+	b.ReportMetric(float64(longest.Microseconds()), "µs-longest")
+}
+
+// listens reports whether the supervisor has an agent that has said that it is ready: it takes its name just after that.
+func listens(supervisor int) bool {
+	for _, pid := range children(supervisor) {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if string(name) == "ptl-agent\n" {
+			return true
+		}
+	}
+	return false
+}
+
 // BenchmarkMemory reports what a supervisor holds while its job runs: resident, and private alone.
 func BenchmarkMemory(b *testing.B) {
 	full := fullBinary(b)

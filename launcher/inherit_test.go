@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ptlaunch/ptlaunch/launcher/inherited"
 )
 
 // run runs command under w to its end.
@@ -126,6 +129,9 @@ func TestAttributes(t *testing.T) {
 				return strings.Split(volatile.ReplaceAllString(all, ""), "\n")
 			}
 			want := dump(bare)
+			if !inherited.Read().Exact {
+				want = withoutConstructor(want)
+			}
 			if len(want) < 60 {
 				t.Fatalf("only %d lines to compare: %q", len(want), want)
 			}
@@ -134,6 +140,29 @@ func TestAttributes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withoutConstructor changes what bare inherits into what is left of it in a build without cgo, where nobody has looked before
+// the Go runtime: of the ignored signals HUP, INT, those of job control and 34, and of the blocked ones those that the runtime
+// has no handling of its own for.
+func withoutConstructor(lines []string) []string {
+	const (
+		keptIgnored = 0x2003a0003
+		unblocked   = 0x24441c4ff
+	)
+	var out []string
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ":\t")
+		set, err := strconv.ParseUint(value, 16, 64)
+		switch {
+		case err == nil && name == "SigIgn":
+			line = fmt.Sprintf("SigIgn:\t%016x", set&keptIgnored)
+		case err == nil && name == "SigBlk":
+			line = fmt.Sprintf("SigBlk:\t%016x", set&^uint64(unblocked))
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 // TestChildSignalIgnored: a starter that ignores CHLD must not make us miss the job's end (tini waits for ever). The job gets
@@ -163,7 +192,12 @@ func TestDescriptors(t *testing.T) {
 	for name, sh := range shells {
 		t.Run(name, func(t *testing.T) {
 			dump := func(w wrapper) string {
+				sh := sh
 				file, args := w.argv(t, []string{"/bin/sh", "-c", list}, "--quiet")
+				if w == bare && !inherited.Read().Exact {
+					// A build without cgo does not see that a descriptor was closed, and passes on what the runtime opened.
+					sh = strings.NewReplacer("<&-", "<>/dev/null", "2>&-", "2<>/dev/null").Replace(sh)
+				}
 				out, _ := run(t, bare, options{}, append([]string{"/bin/sh", "-c", sh, "sh", file}, args[1:]...)...)
 				return out
 			}
