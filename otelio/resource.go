@@ -88,19 +88,26 @@ func kubernetes(cfg *Config, put func(key, value string)) {
 		uid = strings.ReplaceAll(m[1], "_", "-")
 	}
 	inCluster := get("KUBERNETES_SERVICE_HOST") != "" || uid != ""
-	pod, namespace := get("K8S_POD_NAME", "POD_NAME"), get("K8S_NAMESPACE_NAME", "K8S_POD_NAMESPACE", "POD_NAMESPACE")
+	pod, namespace := get("K8S_POD_NAME", "POD_NAME"), get("K8S_NAMESPACE_NAME", "K8S_POD_NAMESPACE", "K8S_NAMESPACE", "POD_NAMESPACE")
 	if inCluster && pod == "" {
 		pod = get("HOSTNAME") // Kubernetes names a pod's host after the pod, unless told otherwise
 	}
 	if inCluster && namespace == "" {
 		namespace = readLine("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	}
+	// Others use these names as well, Jenkins for one: without a pod they say nothing of Kubernetes.
+	inPod := func(name string) string {
+		if inCluster || pod != "" {
+			return name
+		}
+		return ""
+	}
 	put("k8s.pod.uid", uid)
 	put("k8s.pod.name", pod)
 	put("k8s.namespace.name", namespace)
-	put("k8s.node.name", get("K8S_NODE_NAME", "NODE_NAME"))
-	put("k8s.container.name", get("K8S_CONTAINER_NAME", "CONTAINER_NAME"))
-	put("k8s.job.name", get("K8S_JOB_NAME", "JOB_NAME"))
+	put("k8s.node.name", get("K8S_NODE_NAME", inPod("NODE_NAME")))
+	put("k8s.container.name", get("K8S_CONTAINER_NAME", inPod("CONTAINER_NAME")))
+	put("k8s.job.name", get("K8S_JOB_NAME", inPod("JOB_NAME")))
 	put("k8s.cluster.name", get("K8S_CLUSTER_NAME"))
 }
 

@@ -39,6 +39,12 @@ func TestResource(t *testing.T) {
 	if _, ok := plain["pytorch.job.id"]; ok {
 		t.Error("a job id although there is none")
 	}
+	for _, name := range []string{"", "p"} { // NODE_NAME and JOB_NAME are Jenkins's, too
+		got := get(func(c *Config) { c.Lookup = env("POD_NAME", name, "NODE_NAME", "n", "JOB_NAME", "j", "K8S_NAMESPACE", "ns") })
+		if inPod := name != ""; (got["k8s.node.name"] == "n") != inPod || (got["k8s.job.name"] == "j") != inPod || got["k8s.namespace.name"] != "ns" {
+			t.Errorf("pod %q: %v", name, got)
+		}
+	}
 	told := get(func(c *Config) {
 		c.Lookup = env("OTEL_SERVICE_NAME", "mine", "OTEL_RESOURCE_ATTRIBUTES", "service.name=other,host.name=h%20x,team=vision", "K8S_POD_NAME", "pod-1")
 		c.Run.Env = map[string]string{"K8S_NODE_NAME": "n1"}
