@@ -142,6 +142,15 @@ func readSettings(lookup Lookup, traceID string) settings {
 	s.dropSpans = dropsTrace(r, traceID)
 	s.expoHist = r.choice("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram",
 		"explicit_bucket_histogram", "base2_exponential_bucket_histogram") == "base2_exponential_bucket_histogram"
+	// The SDK reads these itself, and says nothing when it cannot.
+	for _, name := range [...]string{"OTEL_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+		"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_EVENT_COUNT_LIMIT", "OTEL_SPAN_LINK_COUNT_LIMIT"} {
+		if v := r.get(name); v != "" {
+			if _, err := strconv.Atoi(v); err != nil {
+				r.complain("%s=%q is not a whole number; going on with the default", name, v)
+			}
+		}
+	}
 	if r.get("OTEL_CONFIG_FILE") != "" || r.get("OTEL_EXPERIMENTAL_CONFIG_FILE") != "" {
 		r.complain("OTEL_CONFIG_FILE is not supported; going on with the other OTEL_* variables")
 	}

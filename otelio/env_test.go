@@ -90,6 +90,7 @@ func TestMalformedVariables(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE":        "none",
 		"OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "fine",
 		"OTEL_CONFIG_FILE":                                         "otel.yaml",
+		"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT":                          "many",
 	} {
 		t.Run(name, func(t *testing.T) {
 			vars := []string{name, value, "OTEL_EXPORTER_OTLP_ENDPOINT", "https://c:4317"}
