@@ -40,7 +40,9 @@ func TestResource(t *testing.T) {
 		t.Error("a job id although there is none")
 	}
 	for _, name := range []string{"", "p"} { // NODE_NAME and JOB_NAME are Jenkins's, too
-		got := get(func(c *Config) { c.Lookup = env("POD_NAME", name, "NODE_NAME", "n", "JOB_NAME", "j", "K8S_NAMESPACE", "ns") })
+		got := get(func(c *Config) {
+			c.Lookup = env("POD_NAME", name, "NODE_NAME", "n", "JOB_NAME", "j", "K8S_NAMESPACE", "ns")
+		})
 		if inPod := name != ""; (got["k8s.node.name"] == "n") != inPod || (got["k8s.job.name"] == "j") != inPod || got["k8s.namespace.name"] != "ns" {
 			t.Errorf("pod %q: %v", name, got)
 		}
