@@ -22,7 +22,7 @@ type opinion struct {
 // one close behind is named as well. Nothing that explains at least half of what was seen: unknown.
 func (d *stalls) judge(w *rankWatch, o *ongoing) {
 	st := &o.stall
-	st.Facts = d.facts(w, o)
+	st.Facts = d.facts(o)
 	st.Evidence = []string{fmt.Sprintf("lost %s of %s", durationText(st.Lost), durationText(st.End-st.Start))}
 	st.Caveats, st.Second, st.Culprit = nil, "", ""
 	var opinions []opinion
@@ -32,9 +32,9 @@ func (d *stalls) judge(w *rankWatch, o *ongoing) {
 	case PhaseCheckpoint:
 		opinions = d.checkpointCauses(w, o)
 	case PhasePeerWait:
-		opinions = d.peerCauses(w, o)
+		opinions = d.peerCauses(o)
 	default:
-		opinions = d.otherCauses(w, o)
+		opinions = d.otherCauses(o)
 	}
 	sort.SliceStable(opinions, func(i, j int) bool { return opinions[i].weight > opinions[j].weight })
 	if len(opinions) == 0 || opinions[0].weight < d.t.Dominant {
@@ -85,7 +85,7 @@ func (d *stalls) missing(o *ongoing) {
 }
 
 // facts are the figures that the evidence and the advice rest on.
-func (d *stalls) facts(w *rankWatch, o *ongoing) map[string]float64 {
+func (d *stalls) facts(o *ongoing) map[string]float64 {
 	a := &o.amb
 	f := map[string]float64{}
 	all := o.crew.workers()

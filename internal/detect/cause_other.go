@@ -20,7 +20,7 @@ func (d *stalls) checkpointCauses(w *rankWatch, o *ongoing) []opinion {
 }
 
 // otherCauses are the candidates for time lost in a place that is neither data, nor a save, nor a peer.
-func (d *stalls) otherCauses(w *rankWatch, o *ongoing) []opinion {
+func (d *stalls) otherCauses(o *ongoing) []opinion {
 	var out []opinion
 	lost := o.running
 	for _, x := range o.kinds {

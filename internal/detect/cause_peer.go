@@ -8,7 +8,7 @@ import (
 )
 
 // peerCauses names the rank that was waited for, and what it did meanwhile.
-func (d *stalls) peerCauses(w *rankWatch, o *ongoing) []opinion {
+func (d *stalls) peerCauses(o *ongoing) []opinion {
 	rank, share := o.peerMost()
 	x := opinion{cause: CausePeer, weight: max(share, d.t.Dominant)}
 	if rank == model.None {

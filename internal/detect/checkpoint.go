@@ -139,14 +139,14 @@ func (c *checkpoints) holdsModelFile(w *writer, s step) bool {
 // an episode of its own when it is named like a model state.
 func (c *checkpoints) adopt(f *model.Frame) {
 	for _, r := range c.book.open {
-		c.adoptOne(r, f)
+		c.adoptOne(r)
 	}
 	for _, r := range c.book.done {
-		c.adoptOne(r, f)
+		c.adoptOne(r)
 	}
 }
 
-func (c *checkpoints) adoptOne(r *fileRecord, f *model.Frame) {
+func (c *checkpoints) adoptOne(r *fileRecord) {
 	if r.taken || r.append || r.kind == fileOther {
 		return
 	}

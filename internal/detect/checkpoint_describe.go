@@ -58,7 +58,7 @@ func (c *checkpoints) durable(e *episode) *bool {
 }
 
 // cutShort says why a write did not complete.
-func (c *checkpoints) cutShort(e *episode, f *model.Frame) string {
+func (c *checkpoints) cutShort(e *episode) string {
 	if e.full {
 		return "the file system is full"
 	}

@@ -214,7 +214,7 @@ func (c *checkpoints) describe(e *episode, f *model.Frame, over bool) {
 	c.place(e, f)
 	cp.Durable = c.durable(e)
 	if over {
-		cp.CutShort = c.cutShort(e, f)
+		cp.CutShort = c.cutShort(e)
 		if cp.CutShort == "" {
 			c.prevSize[c.key(e)] = cp.Size
 		}

@@ -23,7 +23,7 @@ func (a *accounts) watchPools(f *model.Frame, tl *timeline) {
 		if pool.End > 0 {
 			tl.pools.ended = max(tl.pools.ended, pool.End)
 		}
-		if tl.pools.see(pool, first, last) {
+		if tl.pools.see(first, last) {
 			begin := first
 			if e := tl.pools.ended; e > 0 && e < first && first-e <= time.Second {
 				begin = e // joining the old ones and making the new ones is one pause
@@ -51,7 +51,7 @@ type poolWatch struct {
 }
 
 // see notes a pool; it says whether the pool is new.
-func (w *poolWatch) see(p *model.Pool, first, last time.Duration) bool {
+func (w *poolWatch) see(first, last time.Duration) bool {
 	if w.firstBirth == 0 || first < w.firstBirth {
 		w.firstBirth = first
 	}
