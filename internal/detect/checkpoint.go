@@ -60,7 +60,7 @@ func (c *checkpoints) Observe(f *model.Frame) []Event {
 	c.book.read(f.Raw)
 	c.noteEnds(f)
 	c.readWriters(f)
-	c.adopt(f)
+	c.adopt()
 	events := c.judge(f)
 	c.book.forget(c.now - historyKept)
 	c.forget()
@@ -137,7 +137,7 @@ func (c *checkpoints) holdsModelFile(w *writer, s step) bool {
 
 // adopt gives every file to the episode that wrote it. A closed file that nobody's burst explains (small, or slow) makes
 // an episode of its own when it is named like a model state.
-func (c *checkpoints) adopt(f *model.Frame) {
+func (c *checkpoints) adopt() {
 	for _, r := range c.book.open {
 		c.adoptOne(r)
 	}

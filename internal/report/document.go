@@ -113,6 +113,10 @@ func (r *Recorder) machine() Machine {
 			m.CgroupMemory = c.Memory.Limit
 		}
 	}
+	if r.shm.SizeBytes > 0 {
+		shm := r.shm
+		m.Shm = &shm
+	}
 	var cpu time.Duration
 	for _, t := range r.lastTotals {
 		cpu += t.User + t.System

@@ -254,12 +254,26 @@ func workerDeath(d *Document) string {
 		switch x.Signal {
 		case sigBUS:
 			out += "; in a DataLoader worker that usually means that /dev/shm was full"
+			if shm := d.Machine.Shm; shm != nil {
+				out += fmt.Sprintf(" (%s of %s used at most when looked at)", Bytes(shm.MostUsed), Bytes(shm.SizeBytes))
+			}
 		case sigKILL:
-			out += "; if you did not do that, memory ran out"
+			out += killedBy(d)
 		}
 		return out + "."
 	}
 	return ""
+}
+
+// killedBy says who may have sent a SIGKILL, as far as the kernel's own count of its kills tells.
+func killedBy(d *Document) string {
+	switch {
+	case d.OOMKills == nil:
+		return "; the kernel's kills for lack of memory could not be counted here"
+	case *d.OOMKills > 0:
+		return ", most likely by the kernel for lack of memory"
+	}
+	return ", not by the kernel for lack of memory in the job's control group"
 }
 
 func survivorWords(d *Document) string {

@@ -58,6 +58,7 @@ type Recorder struct {
 	caveats  caveatBook
 	self     selfBook
 	host     *snapshot.Host
+	shm      Shm
 	cgroup   *snapshot.Cgroup
 	cpus     int32 // the most CPUs that a rank's affinity allows, 0 when never seen
 
@@ -193,6 +194,12 @@ func (r *Recorder) surroundings(f *model.Frame) {
 	}
 	if f.Cgroup != nil {
 		r.oomKills += f.Cgroup.NewEvents["oom_kill"]
+	}
+	for _, m := range raw.Mounts {
+		if m.Mountpoint == "/dev/shm" && m.Space != nil {
+			r.shm.SizeBytes = m.Space.Total
+			r.shm.MostUsed = max(r.shm.MostUsed, m.Space.Total-min(m.Space.Total, m.Space.Free))
+		}
 	}
 	for _, g := range raw.GPUs {
 		b := r.gpus[g.UUID]

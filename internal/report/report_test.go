@@ -465,3 +465,31 @@ func TestCSV(t *testing.T) {
 	}
 	golden(t, "rows.csv", out.String())
 }
+
+// TestWorkerDeath: who killed a worker is said as far as it is known, and /dev/shm with its size.
+func TestWorkerDeath(t *testing.T) {
+	none, one := uint64(0), uint64(1)
+	code := func(n int32) *int32 { return &n }
+	worker := Exit{Role: "dataloader_worker", Rank: new(0), Worker: new(2), Known: true, AtSeconds: 70}
+	for _, tc := range []struct {
+		name   string
+		signal int32
+		kills  *uint64
+		shm    *Shm
+		want   string
+	}{
+		{"killed by hand", sigKILL, &none, nil, "not by the kernel for lack of memory"},
+		{"killed by the kernel", sigKILL, &one, nil, "most likely by the kernel for lack of memory"},
+		{"nobody counts", sigKILL, nil, nil, "could not be counted"},
+		{"bus error", sigBUS, &none, &Shm{SizeBytes: 24e6, MostUsed: 23e6}, "/dev/shm was full (23 MB of 24 MB used at most when looked at)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := worker
+			w.Signal, w.Code = tc.signal, code(128+tc.signal)
+			d := &Document{Exits: []Exit{w}, OOMKills: tc.kills, Machine: Machine{Shm: tc.shm}}
+			if got := workerDeath(d); !strings.Contains(got, tc.want) {
+				t.Errorf("said %q, want %q in it", got, tc.want)
+			}
+		})
+	}
+}

@@ -297,6 +297,14 @@ type Machine struct {
 	CgroupCPULimit *float64 `json:"cgroup_cpu_limit,omitempty"`
 	CgroupMemory   *uint64  `json:"cgroup_memory_limit,omitempty"`
 	CPUsUsed       *float64 `json:"cpus_used,omitempty"` // by the job, mean
+	// Shm is /dev/shm, through which DataLoader workers hand over their batches; absent when it was not seen.
+	Shm *Shm `json:"dev_shm,omitempty"`
+}
+
+// Shm is the room in /dev/shm.
+type Shm struct {
+	SizeBytes uint64 `json:"size_bytes"`
+	MostUsed  uint64 `json:"most_used_bytes"`
 }
 
 // Self is what ptlaunch cost.
