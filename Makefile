@@ -15,6 +15,7 @@ export PTLAUNCH_PROMETHEUS ?= $(CACHE)/prometheus
 export PTLAUNCH_OTEL_PYTHON ?= $(CACHE)/otel-python
 
 # Debian's Prometheus, promtool and process-exporter, unpacked: see scripts/setup.sh.
+FUZZTIME ?= 10s
 UNPACKED := $(CACHE)/debian
 export PATH := $(UNPACKED)/usr/bin:$(PATH)
 
@@ -58,6 +59,9 @@ e2e: test-deps $(PTLAUNCH_JAEGER) $(PTLAUNCH_PROMETHEUS) $(PTLAUNCH_OTEL_PYTHON)
 lab: test-deps ## run the ground-truth laboratory (a quarter of an hour, root) and write docs/accuracy.md
 	go run ./test/lab -docs docs/accuracy.md
 
+bench: $(PTLAUNCH_OTELCOL) ## what ptlaunch costs beside its floor and its peers (6 minutes, root), into docs/performance.md
+	go run ./test/bench -docs docs/performance.md
+
 $(PTLAUNCH_JAEGER): test/e2e/jaeger/go.mod
 	@echo 'building Jaeger for the end-to-end tests (many minutes the first time)'
 	cd test/e2e/jaeger && go build -trimpath -o $@ github.com/jaegertracing/jaeger/cmd/jaeger
@@ -77,6 +81,23 @@ lint: ## vet, format and golangci-lint
 
 fmt: ## gofmt everything
 	gofmt -w $$(git ls-files '*.go')
+
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	@for pkg in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+concurrent: ## what several goroutines share, many times under the race detector
+	go test -race -count 20 ./internal/sampler/latest
+	go test -race -count 5 -run 'Tee|Spool|Loop|Shutdown' ./internal/snapshot ./otelio ./internal/agent
+
+golden: ## rewrite the golden files after a change that was meant; read the diff
+	go test ./internal/report ./internal/doctor -update
+	go test ./otelio -run TestReference -update
+	go test ./test/lab -run Recordings -update
+	cd test/dashboards && go test -run TestUpToDate -update .
 
 clean: ## remove what was built
 	rm -rf bin .cache
