@@ -43,6 +43,9 @@ func (r *Recorder) findings(d *Document) []Finding {
 			out = append(out, f)
 		}
 	}
+	if f, ok := r.crowdedRanks(d); ok {
+		out = append(out, f)
+	}
 	slices.SortStableFunc(out, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.LostSeconds, x.LostSeconds), cmp.Compare(x.Cause, y.Cause), cmp.Compare(x.Phase, y.Phase))
 	})

@@ -230,6 +230,15 @@ func TestText(t *testing.T) {
 		"healthy": func() story {
 			return story{ranks: 1, workers: 4, length: 300 * second, budget: map[detect.Phase]float64{detect.PhaseDataWait: 0.01}}
 		},
+		"crowded": func() story {
+			return story{ranks: 2, workers: 4, length: 300 * second, cpus: 1.5, last: func(f *model.Frame) {
+				for i := range f.Totals {
+					f.Totals[i].HasSched, f.Totals[i].RunQueue = true, 90*second
+				}
+				cpu := f.Raw.Cgroup.CPU
+				cpu.Periods, cpu.Throttled, cpu.File = 3000, 2400, "/sys/fs/cgroup/cpu.stat"
+			}}
+		},
 		"short":     func() story { return story{ranks: 1, length: 200 * time.Millisecond} },
 		"no_frames": func() story { return story{length: 50 * time.Millisecond, noFrames: true} },
 		"no_python": func() story {

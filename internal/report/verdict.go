@@ -34,8 +34,12 @@ func judge(d *Document) Verdict {
 	if len(d.Findings) > 0 {
 		f := d.Findings[0]
 		if f.Share >= findingShare && (longest >= judgeLeast || f.Share >= warnShare) {
+			to := phaseWords(detect.Phase(f.Phase), "")
+			if f.Phase == string(detect.PhaseCompute) {
+				to = "waiting for a CPU"
+			}
 			return Verdict{Kind: KindHeldBack, Line: fmt.Sprintf("%s of the ranks' time was lost to %s (%s).",
-				Percent(f.Share), phaseWords(detect.Phase(f.Phase), ""), strings.ReplaceAll(f.Cause, "_", " "))}
+				Percent(f.Share), to, strings.ReplaceAll(f.Cause, "_", " "))}
 		}
 	}
 	if longest < judgeLeast {
