@@ -43,9 +43,6 @@ func probe(name string, args []string) int {
 			return 96
 		}
 		return launcher.Run(launcher.Config{Command: args, Environ: os.Environ(), JobEnv: os.Environ(), FlushTimeout: time.Second})
-	case "die":
-		n, _ := strconv.Atoi(args[0])
-		return probeDie(syscall.Signal(n))
 	case "orphans":
 		n, _ := strconv.Atoi(args[0])
 		return probeOrphans(n)
@@ -99,13 +96,6 @@ func starve() error {
 		return err
 	}
 	return syscall.Setrlimit(rlimitNproc, &syscall.Rlimit{Cur: 1, Max: 1})
-}
-
-// probeDie ends by a signal, as a program would that does not handle it: through a shell, whose dispositions are the plain ones.
-func probeDie(sig syscall.Signal) int {
-	err := syscall.Exec("/bin/sh", []string{"sh", "-c", "ulimit -c 0; kill -" + strconv.Itoa(int(sig)) + " $$; sleep 9"}, os.Environ())
-	fmt.Println(err)
-	return 98
 }
 
 // probeOrphans leaves n orphans behind, all of which end at about the same time, waits until its parent has reaped them, and
