@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,13 +73,7 @@ func TestConfigurations(t *testing.T) {
 		p := startPrometheus(t)
 		c := startCollector(t, "prometheus.yaml", "PROMETHEUS_WRITE_URL="+p.url+"/api/v1/write")
 		send(t, run, c.grpc)
-		eventually(t, "the run on the page to scrape", func() error {
-			page, err := get("http://" + c.scrape + "/metrics")
-			if err == nil && !strings.Contains(string(page), `pytorch_process_count{`) {
-				err = fmt.Errorf("no pytorch_process_count among %d bytes", len(page))
-			}
-			return err
-		})
+		startScraper(t, c.scrape).knows(t, run)
 		p.knows(t, run)
 	})
 

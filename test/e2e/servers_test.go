@@ -192,15 +192,33 @@ func (j jaeger) trace(id string) ([]jaegerSpan, error) {
 	return answer.Data[0].Spans, nil
 }
 
-// prometheus is a running Prometheus 3.
+// prometheus is a running Prometheus.
 type prometheus struct{ url string }
 
 func startPrometheus(t *testing.T) prometheus {
 	t.Helper()
+	return servePrometheus(t, binary(t, "PTLAUNCH_PROMETHEUS"), repo(t, "collector-config/prometheus/prometheus.yaml"))
+}
+
+// startScraper is Debian's Prometheus 2, which scrapes a page.
+func startScraper(t *testing.T, target string) prometheus {
+	t.Helper()
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Fatalf("%v; run: make e2e", err)
+	}
+	config := filepath.Join(t.TempDir(), "prometheus.yaml")
+	text := fmt.Sprintf("scrape_configs: [{job_name: ptlaunch, honor_labels: true, scrape_interval: 1s, static_configs: [{targets: [%q]}]}]", target)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return servePrometheus(t, program, config)
+}
+
+func servePrometheus(t *testing.T, program, config string) prometheus {
+	t.Helper()
 	p := prometheus{url: "http://" + address(freePort(t))}
-	serve(t, answers(p.url+"/-/ready"), nil, binary(t, "PTLAUNCH_PROMETHEUS"),
-		"--config.file="+repo(t, "collector-config/prometheus/prometheus.yaml"),
-		"--storage.tsdb.path="+t.TempDir(),
+	serve(t, answers(p.url+"/-/ready"), nil, program, "--config.file="+config, "--storage.tsdb.path="+t.TempDir(),
 		"--web.listen-address="+strings.TrimPrefix(p.url, "http://"),
 		"--web.enable-remote-write-receiver", "--enable-feature=exemplar-storage")
 	return p
